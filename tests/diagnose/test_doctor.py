@@ -13,7 +13,7 @@ from penstock.cli import main
 from penstock.core.cpu_limits import CpuLimits
 from penstock.diagnose import environment_checks as module
 from penstock.diagnose.check import Check, as_json, as_table
-from penstock.diagnose.environment_checks import cache_check, cpu_checks, extra_checks, job_checks
+from penstock.diagnose.environment_checks import cache_check, cpu_checks, environment_checks, extra_checks, job_checks
 from penstock.diagnose.read_rates import ReadRates, read_checks
 from penstock.sources.storage import object_store
 
@@ -145,6 +145,16 @@ def test_cache_folders(tmp_path, monkeypatch):
     monkeypatch.setattr(module.os, "access", lambda path, mode: False)
     check = cache_check("loops", folder, "set it elsewhere")
     assert (check.problem, check.fix) == (f"{folder} cannot be written", "set it elsewhere")
+
+
+def test_wrong_variables_are_problems(monkeypatch):
+    monkeypatch.setenv("PENSTOCK_CACHE_SIZE", "abc")
+    monkeypatch.setenv("PENSTOCK_NUM_PROCESSES", "x")
+    monkeypatch.setenv("PENSTOCK_PROCESS_ID", "0")
+    monkeypatch.setenv("JAX_COORDINATOR_ADDRESS", "a:1")
+    problems = {check.name: check.problem for check in environment_checks()}
+    assert problems["remote objects"] == "PENSTOCK_CACHE_SIZE is not a number of bytes"
+    assert "PENSTOCK_NUM_PROCESSES" in problems["started by"]
 
 
 def test_text_and_json_agree():

@@ -295,7 +295,7 @@ def test_what_cannot_be_cached(build, message):
 
 
 def test_sizes_are_numbers_of_bytes():
-    with pytest.raises(UsageError, match="memory is a number of bytes"):
+    with pytest.raises(UsageError, match="memory is not a number of bytes"):
         pipeline_def(lambda: fn.cache(fn.readers.arrays(np.ones(2)), memory="much"), batch_size=2)()
 
 

@@ -22,10 +22,11 @@ from penstock.engine.input_hosts.host_address import (
 )
 from penstock.engine.input_hosts.host_connection import HostConnection, HostFailureError
 from penstock.engine.input_hosts.host_names import resolved
-from penstock.engine.jobs.job_environment import detect_job, started_processes
+from penstock.engine.jobs.job_environment import detect_job, starter
 from penstock.errors import PenstockError, UsageError
 from penstock.native.code_cache import code_folders
 from penstock.native.trusted_files import UntrustedError, check_folder
+from penstock.sources.storage.sample_limit import bytes_of
 
 _PACKAGES = ("penstock", "jax", "jaxlib", "numpy", "numba", "scipy")
 _DECODERS = {"simplejpeg": "JPEG", "pillow": "PNG, WebP, BMP, TIFF and others"}
@@ -142,7 +143,7 @@ def job_checks() -> Iterator[Check]:
     except UsageError as error:
         problem, *lines = str(error).splitlines()
         fix = next((line for line in lines if line.startswith("  fix:")), "").removeprefix("  fix:").strip()
-        yield Check("job", "started by", started_processes()[0], problem, fix)
+        yield Check("job", "started by", starter(), problem, fix)
         return
     if job.coordinator is not None:
         number = f"process {job.process_id} of {job.num_processes}, coordinator {job.coordinator}"
@@ -198,7 +199,13 @@ def _caches() -> Iterator[Check]:
         pass
     if (users := user_cache_dir()) is not None:
         yield cache_check("record indexes", users / "indexes", "set XDG_CACHE_HOME to a folder that you can write to")
-    if size := os.environ.get("PENSTOCK_CACHE_SIZE"):
+    size = os.environ.get("PENSTOCK_CACHE_SIZE", "")
+    try:
+        limit = bytes_of("PENSTOCK_CACHE_SIZE", size) if size else 0
+    except UsageError as error:
+        yield Check("caches", "remote objects", size, str(error).partition("\n")[0], "PENSTOCK_CACHE_SIZE=50GB")
+        return
+    if limit:
         home = os.environ.get("PENSTOCK_CACHE_DIR") or str((users or Path()) / "objects")
         fix = "set PENSTOCK_CACHE_DIR to a folder that you can write to"
         yield cache_check(f"remote objects, at most {size}", Path(home), fix)

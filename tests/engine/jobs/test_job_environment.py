@@ -130,6 +130,22 @@ def test_slurm_steps_of_one_node_use_different_ports():
     assert len({job.coordinator for job in jobs}) == len(jobs)
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [
+        OURS | {"PENSTOCK_NUM_PROCESSES": "x"},
+        OURS | {"PENSTOCK_NUM_PROCESSES": "0"},
+        OURS | {"PENSTOCK_PROCESS_ID": "-1"},
+        mpich(JAX_COORDINATOR_ADDRESS="a:1") | {"PMI_SIZE": ""},
+    ],
+)
+def test_numbers_are_numbers(variables):
+    with pytest.raises(
+        UsageError, match=r"environment variable P\w+(.|\n)*given:(.|\n)*expected: an integer of at least"
+    ):
+        detect_job(variables)
+
+
 def test_a_description_is_complete():
     with pytest.raises(UsageError, match="describes a job incompletely"):
         detect_job({"PENSTOCK_PROCESS_ID": "3"})

@@ -61,7 +61,8 @@ def detect_job(environment: Mapping[str, str] | None = None) -> JobEnvironment:
         environment: Environment variables; the process's own by default.
 
     Raises:
-        UsageError: only some of the variables that describe a job are set, or they do not tell where process 0 is.
+        UsageError: only some of the variables that describe a job are set, one of them is not a number, or they do not
+            tell where process 0 is.
 
     Example:
         >>> from penstock.launch import detect_job
@@ -81,11 +82,11 @@ def detect_job(environment: Mapping[str, str] | None = None) -> JobEnvironment:
                 given=f"without {', '.join(missing)}",
                 expected=f"{COORDINATOR}, {NUM_PROCESSES} and {PROCESS_ID}, or none of them",
             )
-        count, number = int(variables[NUM_PROCESSES]), int(variables[PROCESS_ID])
+        count, number = _number(variables, NUM_PROCESSES, least=1), _number(variables, PROCESS_ID)
         return JobEnvironment("penstock launch", variables[COORDINATOR], count, number)
     if (launcher := _launcher(variables)) is None:
         return JobEnvironment("nobody")
-    process, processes, local = (int(variables[name]) for name in _LAUNCHERS[launcher])
+    process, processes, local = (_number(variables, name) for name in _LAUNCHERS[launcher])
     coordinator = variables.get(COORDINATOR) or _coordinator(launcher, processes, variables)
     return JobEnvironment(launcher, coordinator, processes, process, local)
 
@@ -99,12 +100,35 @@ def _launcher(variables: Mapping[str, str]) -> str | None:
     return None
 
 
+def starter() -> str:
+    """Return who started this process, as in `JobEnvironment`."""
+    return "penstock launch" if NUM_PROCESSES in os.environ else _launcher(os.environ) or "nobody"
+
+
 def started_processes() -> tuple[str, int]:
-    """Return who started this process, as in `JobEnvironment`, and the number of processes. It may not have joined."""
-    if NUM_PROCESSES in os.environ:
-        return "penstock launch", int(os.environ[NUM_PROCESSES])
-    launcher = _launcher(os.environ)
-    return ("nobody", 1) if launcher is None else (launcher, int(os.environ[_LAUNCHERS[launcher][1]]))
+    """Return who started this process and the number of processes. It may not have joined them.
+
+    Raises:
+        UsageError: the number is not a number.
+    """
+    name = starter()
+    if name == "nobody":
+        return name, 1
+    variable = NUM_PROCESSES if name not in _LAUNCHERS else _LAUNCHERS[name][1]
+    return name, _number(os.environ, variable, least=1)
+
+
+def _number(variables: Mapping[str, str], name: str, least: int = 0) -> int:
+    text = variables[name].strip()
+    # Of all that `int` accepts: launchers write digits.
+    if not (text.isascii() and text.isdecimal() and int(text) >= least):
+        raise UsageError(
+            f"the environment variable {name}, which describes a job of several processes, is not a number",
+            given=repr(variables[name]),
+            expected=f"an integer of at least {least}",
+            fix=f"unset {name} if there is no such job",
+        )
+    return int(text)
 
 
 def _coordinator(launcher: str, processes: int, variables: Mapping[str, str]) -> str:

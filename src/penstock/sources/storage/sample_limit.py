@@ -29,7 +29,7 @@ def bytes_of(name: str, text: str) -> int:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", text, re.IGNORECASE)
     if match is None:
-        raise UsageError(f"{name} is a number of bytes", given=short_repr(text), expected="50GB, 500MB or 0")
+        raise UsageError(f"{name} is not a number of bytes", given=short_repr(text), expected="50GB, 500MB or 0")
     power = _UNITS.index(match[2].upper())
     return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
 
