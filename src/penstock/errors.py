@@ -127,7 +127,7 @@ class UnknownReaderError(PenstockError, LookupError, RuntimeError):
 
 
 class ContextError(PenstockError, RuntimeError):
-    """Call in the wrong place: an operator outside a definition, a run of a closed pipeline."""
+    """Call in the wrong place: an operator outside a definition, a node of another pipeline."""
 
 
 class SourceError(PenstockError, RuntimeError):

@@ -13,6 +13,7 @@ import pytest
 from penstock import data_iterator, fn
 from penstock.core.stage_timers import HOST_WAIT, StageTimers, StageTiming, TimerSnapshot
 from penstock.core.thread_clock import ThreadClock, count_compilation
+from penstock.errors import UsageError
 from penstock.iterate.iterator_statistics import IteratorStatistics
 from penstock.native.compiled import Compiled
 
@@ -134,6 +135,8 @@ def test_compilation_of_device_programs_is_kept_apart():
     first = iterator.stats()
     next(iterator)
     second = iterator.stats()
+    with pytest.raises(UsageError, match="earlier has the wrong type"):
+        second.since(None)
     assert first.compilation_seconds > 0
     assert second.compilation_seconds == first.compilation_seconds
     # Tracing and compiling takes far longer than a transfer of four numbers.

@@ -105,11 +105,12 @@ def test_samples_of_several_shapes_are_written_one_after_another():
         (lambda: backend.TensorListCPU([np.zeros(2), np.zeros((2, 2))]), "one dtype and one number of axes"),
         (lambda: backend.TensorListCPU([np.zeros(2), np.zeros(3)]).as_tensor(), "differ in shape"),
         (lambda: backend.TensorListCPU(np.zeros((2, 3))).as_reshaped_tensor([5]), "another number of elements"),
+        (lambda: backend.TensorListCPU(np.zeros((2, 3)))[0:1], "indexed with the number of one sample"),
     ],
-    ids=["layout", "axes", "ragged", "size"],
+    ids=["layout", "axes", "ragged", "size", "slice"],
 )
 def test_mistakes_are_told(mistake, message):
-    with pytest.raises(DefinitionError, match=message):
+    with pytest.raises((ArgumentTypeError, DefinitionError), match=message):
         mistake()
 
 

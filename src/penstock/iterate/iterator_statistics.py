@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.core.cpu_limits import cpu_limits
 from penstock.core.stage_timers import IDLE, StageTiming, TimerSnapshot
+from penstock.graph import check_annotations
 
 _BAD_SAMPLES = "bad samples"
 _HEAD = ("stage", "calls", "samples", "wall s", "CPU s", "us per sample", "cores")
@@ -72,6 +73,7 @@ class IteratorStatistics(Mapping[str, Any]):
         """
         return self._stages[stage].cpu_seconds / self.elapsed_seconds if self.elapsed_seconds > 0 else 0.0
 
+    @check_annotations
     def since(self, earlier: "IteratorStatistics") -> "IteratorStatistics":
         """Return the statistics of the time after an earlier result of `stats` of the same iterator.
 

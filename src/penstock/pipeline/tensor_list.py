@@ -10,7 +10,7 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 
-from penstock.core import ONE_SHAPE_FIX, Array, Spec, with_call_site
+from penstock.core import ONE_SHAPE_FIX, Array, Spec, user_call_site, with_call_site
 from penstock.core.unsupported import refuse_attributes
 from penstock.display.batch_text import batch_text
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
@@ -55,6 +55,18 @@ class TensorList:
 
     def __iter__(self) -> Iterator[TensorCPU | TensorGPU]:
         return (self[index] for index in range(len(self)))
+
+    def _row(self, index: Any) -> int:
+        """Return the number of a sample from 0, of which origins are looked up, for one that may be negative."""
+        if not hasattr(index, "__index__"):
+            raise ArgumentTypeError(
+                "a tensor list is indexed with the number of one sample",
+                given=short_repr(index),
+                expected="an integer",
+                fix="tensors.as_array()[...] if the samples have one shape; [tensors[0], tensors[1]] otherwise",
+                where=user_call_site(),
+            )
+        return index % len(self)
 
     def at(self, index: int) -> TensorCPU | TensorGPU:
         """Return sample number `index`, like indexing."""
@@ -223,8 +235,7 @@ class TensorListCPU(TensorList):
         super().__init__(batch, *kinds.pop(), layout, origins)
 
     def __getitem__(self, index: int) -> TensorCPU:
-        # Origins are looked up by row, which has no negative numbers.
-        origins, at = self._origins, index % len(self)
+        origins, at = self._origins, self._row(index)
         return TensorCPU(self._samples[index], self._layout, origins and functools.partial(origins, at))
 
     def as_cpu(self) -> TensorListCPU:
@@ -304,8 +315,7 @@ class TensorListGPU(TensorList):
         super().__init__(samples, samples.dtype, samples.ndim - 1, layout, origins)
 
     def __getitem__(self, index: int) -> TensorGPU:
-        # Like `TensorListCPU`.
-        origins, at = self._origins, index % len(self)
+        origins, at = self._origins, self._row(index)
         return TensorGPU(self._samples[index], self._layout, origins and functools.partial(origins, at))
 
     def as_cpu(self) -> TensorListCPU:

@@ -56,7 +56,11 @@ def images():
         (lambda: fn.flip(fn.readers.arrays(np.zeros((2, 4)))), DefinitionError, ["images", "HWC", "fn.reshape"]),
         (lambda: fn.pad(images(), axes=0, axis_names="H"), DefinitionError, ["either axes or axis_names"]),
         (lambda: fn.crop_mirror_normalize(images(), output_layout="CHX"), DefinitionError, ["'CHX'", "permutation"]),
-        (lambda: fn.crop_mirror_normalize(images(), dtype=types.INT32), DefinitionError, ["int32", "float32"]),
+        (
+            lambda: fn.crop_mirror_normalize(images(), dtype=types.INT32),
+            DefinitionError,
+            ["int32", "float32", "bfloat16"],
+        ),
         (lambda: fn.crop_mirror_normalize(images(), crop=(7, 2)), DefinitionError, ["7 of 6", "resize"]),
         (lambda: fn.crop_mirror_normalize(images(), crop=3), DefinitionError, ["2 numbers"]),
         (lambda: fn.crop_mirror_normalize(images(), crop=(3, 3), crop_h=2), DefinitionError, ["twice", "crop_h"]),

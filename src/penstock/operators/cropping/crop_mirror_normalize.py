@@ -194,7 +194,9 @@ def crop_mirror_normalize(
             expected=f"the letters of {layout!r} in any order, or '' to keep it",
         )
     if as_dtype(dtype).name not in _DTYPES:
-        raise DefinitionError("the result cannot have this dtype", given=as_dtype(dtype), expected=", ".join(_DTYPES))
+        # A result in bfloat16 is computed in float32.
+        expected = ", ".join((*_DTYPES, "bfloat16"))
+        raise DefinitionError("the result cannot have this dtype", given=as_dtype(dtype), expected=expected)
     check_statistics(images, mean, std)
     window, place = make_window(arguments, layout, frames=True)
     # A node becomes a per-sample argument that overrides the constant in the operator.
