@@ -17,6 +17,7 @@ def test_differing_processes_are_refused_in_all(job):
         "policy: the processes of this job define different pipelines | given:    last_batch_policy ",
         "length: the processes of this job read different data with readers.arrays",
         "content: the processes of this job read different data with readers.arrays",
+        "files: the processes of this job read files of equal names and other content with readers.numpy",
         "whole length: the processes of this job read different data with readers.arrays",
         "whole content: the processes of this job read different data with readers.arrays",
         "shape: the processes of this job read ",

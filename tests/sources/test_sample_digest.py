@@ -16,7 +16,7 @@ from penstock.sources.files.file_source import FileSource
 from penstock.sources.files.sequence_source import SequenceSource
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.formats.caffe.caffe_source import write_caffe
-from penstock.sources.sample_digest import sample_digest
+from penstock.sources.sample_digest import file_digests, sample_digest
 
 COUNT, SIZE = 40, 20_000
 NAMES = [f"{number:02}.raw" for number in range(COUNT)]
@@ -147,3 +147,17 @@ def test_samples_that_are_not_in_files_count_with_their_values(tmp_path):
 
     assert sample_digest(mixed(1)[0]) == sample_digest(mixed(2)[0])  # they agree in the values that are used
     assert sample_digest(mixed(1)[1]) != sample_digest(mixed(2)[1])
+
+
+def test_files_of_two_copies(tmp_path):
+    one, same, other = (files(tmp_path / name, value) for name, value in (("one", 0), ("same", 0), ("other", 1)))
+    digests = file_digests(one)
+    assert len(digests) == 16
+    assert file_digests(same) == digests
+    changed = file_digests(other)
+    assert changed.keys() == digests.keys()
+    assert not changed.items() & digests.items()
+    (tmp_path / "same" / NAMES[0]).unlink()  # whose rows another process computes
+    digests.pop(0)
+    assert file_digests(same) == digests
+    assert file_digests(ArraySource([np.arange(9)], [""])) == {}

@@ -24,6 +24,7 @@ from penstock.iterate.code_version import code_digest
 from penstock.pipeline.pipeline import Pipeline
 from penstock.plan.plan import Plan
 from penstock.plan.shard_merge import ReaderFacts
+from penstock.sources.sample_digest import file_digests
 
 
 def join_iterator(layout: BatchLayout) -> IteratorMembership | None:
@@ -64,21 +65,31 @@ def agree_on_definition(
     }
     facts = [[asdict(ReaderFacts.of(cast(Reader, node.operator))) for node in graph.readers] for graph in graphs]
     host = socket.gethostname()
-    message = {"same": mine, "seed": pipeline.seed, "shards": layout.shards, "facts": facts, "host": host}
+    digests = [[file_digests(cast(Reader, node.operator).source) for node in graph.readers] for graph in graphs]
+    message = {
+        "same": mine,
+        "seed": pipeline.seed,
+        "shards": layout.shards,
+        "facts": facts,
+        # JSON has texts as keys.
+        "files": [[{str(index): digest for index, digest in of.items()} for of in block] for block in digests],
+        "host": host,
+    }
     answers = dict(zip(_processes(layout), exchange(layout.all_devices, message), strict=True))
     _check_same({process: item["same"] for process, item in answers.items()}, "define different pipelines")
     first = next(iter(answers.values()))
     read = [
-        (shard, process, [ReaderFacts(**reader) for reader in block])
+        (shard, process, [ReaderFacts(**reader) for reader in block], files)
         for process, item in answers.items()
-        for shard, block in zip(item["shards"] if per_block else [0], item["facts"], strict=True)
+        for shard, block, files in zip(item["shards"] if per_block else [0], item["facts"], item["files"], strict=True)
     ]
     # Facts cannot be ordered, and two processes may hold the same shard.
     read.sort(key=lambda entry: entry[:2])
     for number, node in enumerate(graphs[0].readers):
-        _check_data([(process, block[number]) for _, process, block in read], str(node), per_block=per_block)
+        parts = [(process, block[number], files[number]) for _, process, block, files in read]
+        _check_data(parts, str(node), per_block=per_block)
     # With a replicated batch, several processes report the same shard: one entry per shard remains.
-    blocks = {shard: block for shard, _, block in read}
+    blocks = {shard: block for shard, _, block, _ in read}
     neighbors = [item["host"] for item in answers.values()].count(host)
     return first["seed"], [*blocks.values()] if per_block else None, neighbors
 
@@ -143,17 +154,30 @@ def _processes(layout: BatchLayout) -> list[int]:
     return sorted({device.process_index for device in layout.all_devices})
 
 
-def _check_data(read: Sequence[tuple[int, ReaderFacts]], reader: str, *, per_block: bool) -> None:
+def _check_data(read: Sequence[tuple[int, ReaderFacts, Mapping[str, str]]], reader: str, *, per_block: bool) -> None:
     """Check that processes have the same data if they read parts of one data set.
 
     They do if one definition describes the whole batch, or if the reader of each block reads its shard. Other readers
     may have separate data.
+
+    Args:
+        read: For each block, the process, the facts of its reader, and digests of a few of its files.
+        reader: The reader, for the message.
+        per_block: True if each block has a reader.
     """
-    slices = [(facts.shard_id, facts.num_shards) for _, facts in read]
+    slices = [(facts.shard_id, facts.num_shards) for _, facts, _ in read]
     if per_block and slices != [(number, len(read)) for number in range(len(read))]:
         return
-    (process, one), *others = read
-    for other, facts in others:
+    (process, one, files), *others = read
+    for other, facts, other_files in others:
+        changed = [index for index in files if other_files.get(index, files[index]) != files[index]]
+        if changed and facts.dataset == one.dataset:
+            raise UsageError(
+                f"the processes of this job read files of equal names and other content with {reader}",
+                given=f"content {other_files[changed[0]]} of the file of sample {changed[0]} in process {other}",
+                expected=f"{files[changed[0]]}, as in process {process}",
+                fix="copy the data set again, so that all processes have the same files",
+            )
         if facts.dataset != one.dataset:
             raise UsageError(
                 f"the processes of this job read different data with {reader}",

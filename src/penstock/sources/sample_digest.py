@@ -2,7 +2,8 @@
 
 Fingerprints do not depend on the content of files, so that a state resumes at once wherever the data are. Files of a
 cache, which any data set may use, need more: two folders may agree in names, labels, sizes and times of modification,
-such as raw images of equal size that a build with `SOURCE_DATE_EPOCH` has written.
+such as raw images of equal size that a build with `SOURCE_DATE_EPOCH` has written. So do processes and input hosts,
+which may each have a copy of the data.
 """
 
 import os
@@ -35,8 +36,7 @@ def sample_digest(source: Source) -> str:
     fewer files. Samples that are not in files are read whole. What cannot be read counts with its path, so that two
     data sets that both cannot be read differ.
     """
-    count = min(_SAMPLES, len(source))
-    indices = [number * (len(source) - 1) // max(count - 1, 1) for number in range(count)]
+    indices = _indices(source)
     files = [_files(source, index) for index in indices]
     paths = list(dict.fromkeys(path for group in files for path in group))
     blocks = max(_BLOCKS_PER_FILE, _BLOCKS // max(len(paths), 1))
@@ -46,6 +46,35 @@ def sample_digest(source: Source) -> str:
     read: list[bytes] = map_or_raise(_content, extents, concurrent=remote)
     values = [_values(source, index) for index, group in zip(indices, files, strict=True) if not group]
     return short_digest(*[f"{len(part)} ".encode() + part for part in (*read, *values)])
+
+
+def file_digests(source: Source) -> dict[int, str]:
+    """Return a digest of the files of samples that are spread evenly over a data set, by index.
+
+    It reads the same blocks as `sample_digest`. Samples that are not in files, or whose file cannot be read, are left
+    out: the rows of a file that is missing in one process can be computed in another.
+    """
+    files = {index: group for index in _indices(source) if (group := _files(source, index))}
+    paths = list(dict.fromkeys(path for group in files.values() for path in group))
+    blocks = max(_BLOCKS_PER_FILE, _BLOCKS // max(len(paths), 1))
+    digests = map_or_raise(partial(_file_digest, count=blocks), paths, concurrent=any(map(is_remote, paths)))
+    known = dict(zip(paths, digests, strict=True))
+    readable = {index: group for index, group in files.items() if all(map(known.get, group))}
+    return {index: " ".join(map(known.__getitem__, group)) for index, group in readable.items()}
+
+
+def _indices(source: Source) -> list[int]:
+    count = min(_SAMPLES, len(source))
+    return [number * (len(source) - 1) // max(count - 1, 1) for number in range(count)]
+
+
+def _file_digest(path: str, count: int) -> str:
+    """Return a digest of some blocks of a file; "" if it cannot be read."""
+    blocks = _blocks(path, count)
+    try:
+        return short_digest(*map(fetch_cached, blocks)) if all(extent.stop for extent in blocks) else ""
+    except (OSError, ValueError, PenstockError):
+        return ""
 
 
 def _files(source: Source, index: int) -> Sequence[str]:

@@ -1,5 +1,8 @@
 """Program of two processes that differ in many ways; each prints its errors."""
 
+import tempfile
+from pathlib import Path
+
 import penstock.launch
 
 
@@ -53,6 +56,22 @@ def main():
                 data_iterator(lambda x=x: definition(how, x), ["x"], **options)(**batch)
             except UsageError as error:
                 print(f"whole {how}:", str(error).splitlines()[0])
+    read_files(process, options)
+
+
+def read_files(process, options):
+    """Read a file of the same name in a folder of each process."""
+    import numpy as np
+
+    from penstock import data_iterator, fn
+    from penstock.errors import UsageError
+
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(Path(folder) / "x.npy", np.full(3, process))
+        try:
+            data_iterator(lambda: fn.readers.numpy(files=[f"{folder}/x.npy"], name="r"), ["x"], **options)(batch_size=4)
+        except UsageError as error:
+            print("files:", str(error).splitlines()[0])
 
 
 if __name__ == "__main__":
