@@ -21,7 +21,7 @@ def code_digest(graph: Graph) -> str:
     digest = hashlib.sha256()
     for node in graph.nodes:
         for code in _codes([*parameters(node.operator).values(), *node.arguments.values()], _MAX_DEPTH):
-            digest.update(_text(code).encode())
+            digest.update(code_text(code).encode())
     return digest.hexdigest()[:16]
 
 
@@ -47,10 +47,10 @@ def _codes(thing: Any, depth: int) -> Iterator[CodeType]:
         yield from _codes(item, depth - 1)
 
 
-def _text(code: CodeType) -> str:
+def code_text(code: CodeType) -> str:
     """Return the code as text, without its file, lines and addresses."""
     # The repr of a code object contains its address, which differs between processes.
-    constants = [_text(item) if isinstance(item, CodeType) else _constant(item) for item in code.co_consts]
+    constants = [code_text(item) if isinstance(item, CodeType) else _constant(item) for item in code.co_consts]
     return f"{code.co_code.hex()}{code.co_names}{code.co_varnames}{constants}"
 
 
