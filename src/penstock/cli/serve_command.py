@@ -69,7 +69,7 @@ def run(parsed: argparse.Namespace) -> int:
         count = parsed.threads or cpu_limits().usable
         executor = ThreadExecutor(count, min(max(64, 32 * count), 512), name="penstock-serve")
         factory = ProgramFactory(definitions, parsed.map, executor)
-        service = ChunkService(lambda description: HostedProgram(*factory.build(description), factory.rename), executor)
+        service = ChunkService(lambda description: HostedProgram(*factory.build(description)), executor)
         server = ChunkServer(address, service, token, certificate)
         metrics = None if parsed.metrics is None else serve_metrics(service, parsed.metrics, address.host)
     except (PenstockError, OSError) as error:
@@ -120,7 +120,7 @@ def _definitions(program: ProgramName) -> Mapping[str, HostedDefinition]:
     """Load a program, and return its definitions by their names.
 
     Raises:
-        UsageError: It has no definition, or none of the name.
+        UsageError: It has no definition, none of the name, or different ones of the same name.
     """
     argv, path = sys.argv, sys.path[:]
     sys.argv = [str(program.script)]
@@ -146,7 +146,21 @@ def _definitions(program: ProgramName) -> Mapping[str, HostedDefinition]:
             else f"{program.script} has no definition",
             expected="a function decorated with data_iterator or pipeline_def, outside of the main block",
         )
-    return {hosted.name: hosted for hosted in found}
+    served: dict[str, HostedDefinition] = {}
+    for hosted in found:
+        if served.setdefault(hosted.name, hosted).function is not hosted.function:
+            variables = [name for name, value in names.items() if _is_named(value, hosted.name)]
+            raise UsageError(
+                "several definitions have one name, and trainers request a definition by its name",
+                given=f"{hosted.name} of {', '.join(variables)}",
+                fix=f"penstock serve {program.script}:{variables[0]}; or give each function a name of its own",
+            )
+    return served
+
+
+def _is_named(value: Any, name: str) -> bool:
+    hosted = HostedDefinition.of(value)
+    return hosted is not None and hosted.name == name
 
 
 def _mapping(text: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import cast
@@ -166,6 +167,11 @@ class Executable:
             for number, value in enumerate(self.plan.graph.outputs)
         ]
         return [*structs, self.layout.shape_dtype_struct(None, (rows,), np.dtype(np.bool_))] if mask else structs
+
+    @cached_property
+    def token(self) -> str:
+        """Random text of this executable, by which input hosts tell the iterators of equal definitions apart."""
+        return secrets.token_hex(16)
 
     @cached_property
     def dataset(self) -> str:

@@ -12,7 +12,7 @@ from penstock.engine.host.chunk_executor import ChunkExecutor
 from penstock.errors import ArgumentTypeError, DefinitionError, UsageError
 from penstock.graph import StreamInput, parameters
 from penstock.iterate import dry_run
-from penstock.iterate.hosted_definition import program_identity
+from penstock.iterate.hosted_definition import PIPELINE_ATTRIBUTES, program_identity
 from penstock.pipeline.pipeline import Pipeline
 from penstock.plan.stage_grouping import flat_stages
 
@@ -41,6 +41,7 @@ def host_executor(iterator: Any) -> ChunkExecutor:
         pipeline.input_hosts,
         describe(iterator),
         program_identity(executable),
+        executable.token,
         pipeline.num_threads,
         HostCredentials.of_environment(),
     )
@@ -90,7 +91,8 @@ def _call(pipeline: Pipeline) -> dict[str, Any]:
             fix="@data_iterator, or @pipeline_def; or leave input_hosts out",
         )
     block = pipeline._definition.trace  # noqa: SLF001  # the block of rows is part of the call
-    return {**pipeline.call.as_json(), "rows": block.rows, "batch": block.batch}
+    attributes = {name: getattr(pipeline, name) for name in (*PIPELINE_ATTRIBUTES, "device_id", "seed_is_given")}
+    return {**pipeline.call.as_json(), "rows": block.rows, "batch": block.batch, "pipeline": attributes}
 
 
 def _check_hostable(executable: Executable) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -24,6 +23,7 @@ from penstock.graph import Graph
 from penstock.graph.conditionals import definition_with_conditionals
 from penstock.graph.identity.fingerprint import fingerprint
 from penstock.iterate.code_version import code_digest
+from penstock.iterate.function_values import function_values
 from penstock.iterate.iterator_options import select_outputs
 from penstock.pipeline.definition_call import decode_argument
 from penstock.pipeline.pipeline import Pipeline
@@ -31,6 +31,7 @@ from penstock.pipeline.pipeline_decorator import definition_name, trace
 from penstock.pipeline.pipeline_options import MAX_BATCH
 from penstock.plan.shard_merge import ReaderFacts
 from penstock.sources.order.schedule import Schedule
+from penstock.sources.sample_digest import file_digests
 from penstock.types import LastBatchPolicy, OnError
 
 _MAX_BLOCKS = 1 << 16
@@ -47,6 +48,16 @@ _FIELDS = (
     "facts",
     "seeds",
 )
+
+# Attributes of a trainer's pipeline that a definition may read from `Pipeline.current()`, with their ranges.
+PIPELINE_ATTRIBUTES = {
+    "max_batch_size": (1, MAX_BATCH),
+    "num_threads": (1, 4096),
+    "seed": (0, 2**64),
+    "prefetch_queue_depth": (0, 1000),
+    "read_threads": (0, 4096),
+    "py_num_workers": (0, 4096),
+}
 
 
 @dataclass(frozen=True)
@@ -112,10 +123,24 @@ def program_identity(executable: Executable) -> dict[str, str]:
     return {
         "definition": fingerprint(plan.graph),
         "code of the functions": code_digest(plan.graph),
+        **{f"the values that {name} uses": digest for name, digest in function_values(plan.graph).items()},
         "data": executable.dataset,
+        **_files(executable),
         "dtypes and shapes": short_digest(" ".join(str(value.spec) for value in plan.results)),
         "jax_enable_x64": str(bool(jax.config.read("jax_enable_x64"))),
     }
+
+
+def _files(executable: Executable) -> dict[str, str]:
+    """Return digests of a few files of each reader. A file that one side cannot read is not compared."""
+    result: dict[str, str] = {}
+    for node in executable.plan.graph.readers:
+        sources = {one.source.fingerprint(): one.source for one in executable.program.readers[node.id]}
+        for number, source in enumerate(sources.values()):
+            block = f" in block {number}" if len(sources) > 1 else ""
+            for index, digest in file_digests(source).items():
+                result[f"the file of sample {index} of {node}{block}"] = digest
+    return result
 
 
 @dataclass(frozen=True)
@@ -195,7 +220,7 @@ class ProgramFactory:
         graphs: list[Graph] = []
         shared: dict[Any, Any] = {}  # so that the traces list a remote data set once
         for call in messages.sequence(calls, _MAX_BLOCKS, "calls"):
-            entries = messages.fields(call, ("name", "args", "kwargs", "conditionals", "rows", "batch"))
+            entries = messages.fields(call, ("name", "args", "kwargs", "conditionals", "rows", "batch", "pipeline"))
             hosted = self._definition(messages.text(entries["name"], 1024, "name"))
             rows, batch = (messages.integer(entries[name], 1, MAX_BATCH, name) for name in ("rows", "batch"))
             if not isinstance(entries["kwargs"], dict):
@@ -210,7 +235,7 @@ class ProgramFactory:
             function = hosted.function
             if messages.flag(entries["conditionals"], "conditionals"):
                 function = definition_with_conditionals(function)
-            pipeline = Pipeline(batch_size=rows, seed=0)
+            pipeline = _pipeline(entries["pipeline"])
             pipeline.set_block(rows, batch, shared)
             graphs.append(trace(function, args, kwargs, pipeline).graph)
         if not graphs:
@@ -233,13 +258,20 @@ class ProgramFactory:
                 return new + text[len(old) :]
         return text
 
-    def rename(self, text: str) -> str:
-        """Replace paths of this host by those of the trainer in a text, such as the message of an error."""
-        for old, new in self.paths:
-            start = new if new.endswith("/") else f"{new}/"
-            # Not in the middle of a longer path.
-            text = re.sub(rf"(?<![\w/.-]){re.escape(start)}", lambda _, old=old: f"{old.rstrip('/')}/", text)
-        return text
+
+def _pipeline(message: Any) -> Pipeline:
+    """Return a pipeline with the attributes of the trainer's, which a definition may read."""
+    entries = messages.fields(message, (*PIPELINE_ATTRIBUTES, "device_id", "seed_is_given"))
+    values = {
+        name: messages.integer(entries[name], low, high, name) for name, (low, high) in PIPELINE_ATTRIBUTES.items()
+    }
+    pipeline = Pipeline(batch_size=values["max_batch_size"])
+    for name, value in values.items():
+        setattr(pipeline, name, value)
+    pipeline.seed_is_given = messages.flag(entries["seed_is_given"], "seed_is_given")
+    device = entries["device_id"]
+    pipeline.device_id = None if device is None else messages.integer(device, 0, 2**31, "device_id")
+    return pipeline
 
 
 def _layout(entries: Mapping[str, Any]) -> TrainerLayout:

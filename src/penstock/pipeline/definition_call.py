@@ -71,7 +71,8 @@ def encode_argument(value: Any) -> Any:
         items = [encode_argument(item) for item in cast(Sequence[Any], value)]
         return items if isinstance(value, list) else {"tuple": items}
     if type(value) is dict and all(type(name) is str for name in value):
-        return {"dict": {name: encode_argument(item) for name, item in value.items()}}
+        # As pairs, because messages sort the names of objects, and a definition may depend on the order.
+        return {"dict": [[name, encode_argument(item)] for name, item in value.items()]}
     raise TypeError(type(value).__name__)
 
 
@@ -97,7 +98,15 @@ def decode_argument(value: Any, path_of: Callable[[str], str]) -> Any:
             return Path(path_of(path))
         case {"tuple": list(items), **rest} if not rest:
             return tuple([decode_argument(item, path_of) for item in items])
-        case {"dict": dict(items), **rest} if not rest:
-            return {name: decode_argument(item, path_of) for name, item in items.items()}
+        case {"dict": list(items), **rest} if not rest:
+            return dict([_decoded_pair(item, path_of) for item in cast(Sequence[Any], items)])
+        case _:
+            raise TypeError("an argument that is not plain data")
+
+
+def _decoded_pair(pair: Any, path_of: Callable[[str], str]) -> tuple[str, Any]:
+    match pair:
+        case [str(name), value]:
+            return name, decode_argument(value, path_of)
         case _:
             raise TypeError("an argument that is not plain data")

@@ -13,12 +13,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from penstock import data_iterator, fn
+from penstock import data_iterator, fn, peekable_data_iterator
+from penstock.engine.host.chunk_executor import Chunk
 from penstock.engine.host.host_program import HostProgram
 from penstock.engine.host.machine_identity import machine_identity
 from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.engine.input_hosts import chunk_service
-from penstock.engine.input_hosts.chunk_protocol import OPEN, ChunkHead, ChunkRequest
+from penstock.engine.input_hosts.chunk_protocol import OPEN, ChunkHead, ChunkRequest, extended_checksum
 from penstock.engine.input_hosts.chunk_server import ChunkServer
 from penstock.engine.input_hosts.chunk_service import ChunkService
 from penstock.engine.input_hosts.host_address import parse_address
@@ -41,7 +42,7 @@ class OwnHosts(RemoteExecutor):
         services = [kind(lambda _: self.hosted, ThreadExecutor(2, name=f"host-{n}")) for n in range(count)]
         self.servers = [ChunkServer(parse_address("127.0.0.1:0"), service) for service in services]
         addresses = [parse_address(f"127.0.0.1:{server.port}") for server in self.servers]
-        super().__init__(addresses, {"name": "own"}, {"definition": "one"}, 2)
+        super().__init__(addresses, {"name": "own"}, {"definition": "one"}, "iterator", 2)
 
     def prepare(self, program):
         own = copy.copy(program)
@@ -127,7 +128,7 @@ def test_a_host_is_ready_when_it_has_computed_a_row(monkeypatch):
         program = it._cursor.run._loader._program
         hosted = HostedProgram(Compiling(program.plan, program.context), {})
         service = ChunkService(lambda _: hosted, ThreadExecutor(1, name="compiling"))
-        message = json.dumps({"description": {}, "identity": dict(machine_identity())}).encode()
+        message = json.dumps({"description": {}, "identity": dict(machine_identity()), "iterator": ""}).encode()
         building = (json.loads(service.call(OPEN, message))["building"] for _ in itertools.count())
         assert next(building)
         assert next(building)
@@ -151,8 +152,8 @@ def service_and_open():
 
         service = ChunkService(build, ThreadExecutor(1, name="opening"), clock=lambda: data["seconds"])
 
-        def opened(name, theirs="old"):
-            body = {"description": {"name": name}, "identity": {**facts, "data": theirs}}
+        def opened(name, theirs="old", iterator=""):
+            body = {"description": {"name": name}, "identity": {**facts, "data": theirs}, "iterator": iterator}
             return json.loads(service.call(OPEN, json.dumps(body).encode()))
 
         yield service, opened, data
@@ -166,6 +167,44 @@ def test_a_program_with_other_data_is_built_again(service_and_open):
     data["data"] = "new"  # the host's copy is complete now
     assert opened("one", "new")["differences"] == []
     assert service.totals.programs == 1
+
+
+def test_iterators_do_not_share_programs(service_and_open):
+    service, opened, data = service_and_open
+    opened("one", iterator="first")
+    data["data"] = "new"  # the files are replaced between two runs
+    assert opened("one", "new", iterator="second")["differences"] == []
+    old, new = (service._programs.find(program_key({"name": "one"}, name)) for name in ("first", "second"))
+    assert (old.hosted.identity, new.hosted.identity) == ({"data": "old"}, {"data": "new"})
+    assert service.totals.programs == 2
+    data["seconds"] = 61.0  # the first iterator has ended
+    opened("one", "new", iterator="third")
+    assert service.totals.programs == 1
+
+
+class FailingService(ChunkService):
+    """Host that cannot read the file of row 1, which it reports as a skipped row of zeros."""
+
+    def compute(self, request, cancelled):
+        head, (part,) = super().compute(request, cancelled)
+        part = part.copy()
+        part.view(np.int32)[1] = 0
+        part.flags.writeable = False
+        return replace(head, failed=(1,), checksum=extended_checksum(0, part)), [part]
+
+
+def test_rows_that_fail_on_a_host_are_computed_here():
+    with peekable_data_iterator(lambda: fn.readers.arrays(np.arange(5, 13)), ["number"])(batch_size=4) as it:
+        program = it._cursor.run._loader._program
+        executor = OwnHosts(1, FailingService)
+        slot = np.empty(4, np.int32)
+        result = executor.compute(program, Chunk(program.context.schedule.first(), np.arange(4), [slot])).result(60)
+        assert result.failed == []
+        assert slot.tolist() == it.peek()["number"].tolist()
+        assert executor._pool.hosts[0].rows == 4
+        assert "1 rows in this process" in executor.summary()
+        executor.close()
+        executor.servers[0].shutdown()
 
 
 def test_programs_whose_trainers_have_gone_leave_room_for_others(service_and_open, monkeypatch):
@@ -190,7 +229,7 @@ def test_programs_in_use_are_not_dropped(service_and_open, caplog):
 
     for number in range(20):
         opened(f"{number}")
-        key = program_key({"name": f"{number}"})
+        key = program_key({"name": f"{number}"}, "")
         tickets[number] = ChunkRequest(key, BatchStep(0, 0, (0,), 4), np.arange(4), ("int64",))
     assert not refusals()
     assert caplog.text.count("programs are in use at the same time") == 1
@@ -210,11 +249,11 @@ class CacheInMemory:
 
 
 def test_idle_programs_with_caches_in_memory_make_room():
-    def entry(*caches):
+    def entry(*caches, description=""):
         context = SimpleNamespace(
             caches=dict(enumerate(caches)), executor=SimpleNamespace(prefetched=()), readers={}, prefetch_depth=0
         )
-        return ProgramEntry(HostedProgram(SimpleNamespace(context=context), {}))
+        return ProgramEntry(HostedProgram(SimpleNamespace(context=context), {}), description or object())
 
     now = [0.0]
     table = ProgramTable(lambda: now[0])

@@ -312,6 +312,23 @@ def test_programs_without_definitions(tmp_path, capsys):
     assert "has no definition 'none'" in text
 
 
+def test_definitions_of_one_name(tmp_path, capsys):
+    (tmp_path / "twice.py").write_text(
+        "from penstock import data_iterator, fn\n"
+        "def make(values):\n"
+        "    @data_iterator\n"
+        "    def definition():\n"
+        "        return {'x': fn.readers.arrays(values)}\n"
+        "    return definition\n"
+        "training = again = make([1])\n"
+        "evaluation = make([2])\n"
+    )
+    assert main(["serve", str(tmp_path / "twice.py")]) == 1
+    text = capsys.readouterr().err
+    assert "several definitions have one name" in text
+    assert "twice.py:training; or give each function a name of its own" in text
+
+
 def mutated(chance, message):
     """Return a message with random changes: of bytes, or of values of its JSON."""
     data = bytearray(message)

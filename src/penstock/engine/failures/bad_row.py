@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-
 from penstock.core.dataclass import dataclass
 from penstock.errors import SampleError
 from penstock.types import OnError
@@ -51,20 +48,3 @@ class BadRow:
     reason: str
     policy: OnError
     error: SampleError
-
-    def renamed(self, rename: Callable[[str], str]) -> BadRow:
-        """Return the row with other names of files in its texts."""
-
-        def name(text: str | None) -> str | None:
-            return None if text is None else rename(text)
-
-        samples = [replace(sample, source=name(sample.source), path=name(sample.path)) for sample in self.samples]
-        old = self.error
-        error = SampleError("", index=old.index, source=name(old.source), path=name(old.path), where=old.where)
-        complete(error, rename(str(old.args[0])), old.subject)
-        return replace(self, samples=tuple(samples), reason=rename(self.reason), error=error)
-
-
-def complete(error: SampleError, text: str, subject: str) -> None:
-    """Set the text and the subject of an error. Its constructor would cut the text and add lines."""
-    error.args, error.subject = (text,), subject

@@ -45,6 +45,7 @@ class HostProgram:
 
     Attributes:
         scheduler: Measures the chunks and decides how to compute the next ones.
+        row_independent: True if some rows of a chunk can be computed without the others.
     """
 
     def __init__(self, plan: Plan, context: RunContext) -> None:
@@ -67,7 +68,7 @@ class HostProgram:
             return result
 
         self._stages = compiled(plan.stages)
-        self._row_independent = all(stage.row_independent for stage in self._stages)
+        self.row_independent = all(stage.row_independent for stage in self._stages)
         self._num_registers = len(registers)
         self._results = [(value, registers[value]) for value in plan.results]
         ragged = {value for value in plan.graph.outputs if not value.spec.dense and value.node.guard is None}
@@ -143,7 +144,7 @@ class HostProgram:
             failed,
             lambda retry: run_stages(self._stages, retry, partial(self._check_narrowing, slots)),
             [(*output, slot) for output, slot in zip(self._results, slots, strict=True)],
-            row_independent=self._row_independent,
+            row_independent=self.row_independent,
         )
         if self.plan.valid is not None:  # rows past the end of the epoch are masked, so their failures do not count
             real = dict(zip(frame.rows_in_batch.tolist(), frame.coordinates.real.tolist(), strict=True))

@@ -18,12 +18,9 @@ import numpy as np
 
 from penstock.core import Array, Column, Indices
 from penstock.core.stage_timers import StageTotals
-from penstock.engine.failures.bad_row import BadRow, BadSample, complete
 from penstock.engine.input_hosts import json_messages as messages
 from penstock.engine.input_hosts.json_messages import MessageError
-from penstock.errors import SampleError
 from penstock.sources.order.schedule import BatchStep
-from penstock.types import OnError
 
 SERVICE = "penstock.InputHost"
 OPEN, STATUS, CHUNK = "Open", "Status", "Chunk"
@@ -112,7 +109,7 @@ class ChunkHead:
         shapes: Per column, its shape; for a ragged column the shape of each sample.
         dtypes: Per column the name of its dtype.
         checksum: CRC-32C of the bytes of all columns, one after another.
-        failed: Rows that failed and are tolerated.
+        failed: Numbers of the rows that failed and are tolerated. The trainer computes them itself.
         seconds: Wall time of the computation.
         stages: Calls, samples, seconds and CPU seconds by stage.
         compilation: Time spent compiling, in seconds.
@@ -123,7 +120,7 @@ class ChunkHead:
     shapes: tuple[tuple[Any, ...], ...] = ()
     dtypes: tuple[str, ...] = ()
     checksum: int = 0
-    failed: tuple[BadRow, ...] = ()
+    failed: tuple[int, ...] = ()
     seconds: float = 0.0
     stages: Mapping[str, Sequence[float]] | None = None
     compilation: float = 0.0
@@ -136,7 +133,7 @@ class ChunkHead:
             "shapes": self.shapes,
             "dtypes": self.dtypes,
             "checksum": self.checksum,
-            "failed": list(map(_bad_row_as_json, self.failed)),
+            "failed": self.failed,
             "seconds": self.seconds,
             "stages": {} if self.stages is None else {name: list(totals) for name, totals in self.stages.items()},
             "compilation": self.compilation,
@@ -151,6 +148,7 @@ class ChunkHead:
             MessageError: The message violates the protocol.
         """
         entries = messages.decode(data, tuple(ChunkHead.__dataclass_fields__))
+        failed = messages.sequence(entries["failed"], MAX_CHUNK_ROWS, "failed")
         stages = entries["stages"]
         if not isinstance(stages, dict) or len(cast(dict[str, Any], stages)) > 4096:
             raise MessageError("stages must be an object")
@@ -160,7 +158,7 @@ class ChunkHead:
             tuple([_shape(shape) for shape in messages.sequence(entries["shapes"], 4096, "shapes")]),
             tuple([messages.text(name, 32, "dtype") for name in messages.sequence(entries["dtypes"], 4096, "dtypes")]),
             messages.integer(entries["checksum"], 0, 2**32 - 1, "checksum"),
-            tuple(map(_bad_row, messages.sequence(entries["failed"], MAX_CHUNK_ROWS, "failed"))),
+            tuple([messages.integer(row, 0, _MAX_INTEGER, "a row") for row in failed]),
             messages.number(entries["seconds"], "seconds"),
             {name: _totals(totals) for name, totals in cast(dict[str, Any], stages).items()},
             messages.number(entries["compilation"], "compilation"),
@@ -240,61 +238,3 @@ def _totals(totals: Any) -> list[float]:
         raise MessageError("stages must have 4 numbers each")
     # Rounding can make a short time negative.
     return [messages.number(max(value, 0) if type(value) in (int, float) else value, "stages") for value in values]
-
-
-def _bad_row_as_json(bad: BadRow) -> dict[str, Any]:
-    error = bad.error
-    return {
-        "number": bad.number,
-        "samples": [[sample.reader, sample.index, sample.source, sample.path] for sample in bad.samples],
-        "stage": bad.stage,
-        "reason": bad.reason,
-        "policy": bad.policy,
-        "error": [
-            str(error.args[0]),
-            error.index,
-            error.source,
-            error.path,
-            None if error.where is None else str(error.where),
-            error.subject,
-        ],
-    }
-
-
-def _bad_row(message: Any) -> BadRow:
-    entries = messages.fields(message, ("number", "samples", "stage", "reason", "policy", "error"))
-    policy = entries["policy"]
-    if policy not in ("raise", "skip", "replace"):
-        raise MessageError("policy must be raise, skip or replace")
-    samples = [_bad_sample(sample) for sample in messages.sequence(entries["samples"], 1024, "samples")]
-    values = messages.sequence(entries["error"], 6, "error")
-    if len(values) != 6 or not samples:
-        raise MessageError("error must have 6 entries, and samples at least one")
-    what, index, source, path, where, subject = values
-    error = SampleError("", index=_index(index), source=_name(source), path=_name(path), where=_name(where))
-    complete(error, messages.text(what, _MAX_TEXT, "error"), messages.text(subject, _MAX_TEXT, "error"))
-    return BadRow(
-        messages.integer(entries["number"], 0, _MAX_INTEGER, "number"),
-        tuple(samples),
-        messages.text(entries["stage"], _MAX_TEXT, "stage"),
-        messages.text(entries["reason"], _MAX_TEXT, "reason"),
-        cast(OnError, policy),
-        error,
-    )
-
-
-def _bad_sample(message: Any) -> BadSample:
-    values = messages.sequence(message, 4, "a sample")
-    if len(values) != 4:
-        raise MessageError("a sample must have 4 entries")
-    return BadSample(
-        messages.text(values[0], _MAX_TEXT, "reader"), _index(values[1]), _name(values[2]), _name(values[3])
-    )
-
-
-def _index(value: Any) -> int | None:
-    return None if value is None else messages.integer(value, 0, _MAX_INTEGER, "index")
-
-
-def _name(value: Any) -> str | None:
-    return messages.optional_text(value, _MAX_TEXT, "a name")

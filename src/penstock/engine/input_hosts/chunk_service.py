@@ -129,7 +129,7 @@ class ChunkService:
                     "instance": self._instance,
                 }
             else:
-                answer = self._open(messages.decode(body, ("description", "identity")))
+                answer = self._open(messages.decode(body, ("description", "identity", "iterator")))
         except MessageError:
             self._count_refusal()
             raise
@@ -198,7 +198,7 @@ class ChunkService:
         differing = differences(machine_identity(), theirs)
         if not differing:
             messages.fields(description, (), tuple(description) if isinstance(description, dict) else ())
-            key = program_key(description)
+            key = program_key(description, messages.text(message["iterator"], 64, "iterator"))
             try:
                 entry = self._programs.find(key)
                 # The data have changed since, here or at the trainer.
@@ -225,7 +225,7 @@ class ChunkService:
 
     def _add(self, key: str, description: Mapping[str, Any]) -> ProgramEntry | None:
         """Build a program. Returns None if that takes long; the trainer asks again."""
-        with self._lock:  # two trainers of a job ask for the same program at the same moment
+        with self._lock:  # a trainer may ask again before its first call has returned
             future = self._building.get(key)
             if future is None:
                 self._keep_finished()
@@ -258,7 +258,7 @@ class ChunkService:
 
         A trainer waits only a few seconds for a chunk, but as long as necessary for a program.
         """
-        entry = ProgramEntry(self._build(description))
+        entry = ProgramEntry(self._build(description), program_key(description, ""))
         program = copy.copy(entry.hosted.program)
         program.context = replace(program.context, timers=StageTimers())
         dtypes = [value.spec.dtype.name if value.spec.dense else None for value in program.plan.results]
@@ -317,7 +317,7 @@ class ChunkService:
             shapes=tuple(shapes),
             dtypes=tuple(names),
             checksum=checksum,
-            failed=tuple([row.renamed(entry.hosted.rename) for row in result.failed]),
+            failed=tuple(dict.fromkeys(row.number for row in result.failed)),
             seconds=seconds,
             stages=totals.stages,
             compilation=max(totals.compilation, 0.0),

@@ -17,12 +17,16 @@ from penstock.core.dataclass import dataclass
 from penstock.engine.host.host_program import HostProgram
 from penstock.engine.host.read_ahead import ReadAhead
 
-# Programs that a host keeps if some are idle. Each process of a trainer has one per definition; one that was dropped is
+# Programs that a host keeps if some are idle. Each process of a trainer has one per iterator; one that was dropped is
 # built again.
 _MAX_PROGRAMS = 16
 
 # Seconds without a request after which a program is idle. A trainer may evaluate or save for minutes.
 _IDLE_SECONDS = 600.0
+
+# The same for a program that a newer iterator has described, too. Usually, the older iterator has ended: a training may
+# make one for each epoch or evaluation.
+_SUPERSEDED_SECONDS = 60.0
 
 _log = logging.getLogger("penstock")
 
@@ -34,20 +38,25 @@ class HostedProgram:
     Args:
         program: The program. Its executor has the host's threads.
         identity: Fingerprints of definition and data, by name.
-        rename: Replaces paths of this host by those of the trainer in a text.
     """
 
     program: HostProgram
     identity: Mapping[str, str]
-    rename: Callable[[str], str] = str
 
 
 class ProgramEntry:
-    """Program of a host, with its read-ahead."""
+    """Program of a host, with its read-ahead.
 
-    def __init__(self, hosted: HostedProgram) -> None:
+    Args:
+        hosted: The program.
+        description: Digest of its description, without the iterator.
+    """
+
+    def __init__(self, hosted: HostedProgram, description: str) -> None:
         self.hosted, self.read_ahead = hosted, ReadAhead(hosted.program.context)
+        self.description = description
         self.used = 0.0
+        self.superseded = False
 
     @property
     def holds_memory(self) -> bool:
@@ -58,8 +67,9 @@ class ProgramEntry:
 class ProgramTable:
     """Programs by their keys. Thread-safe.
 
-    When a program is added, idle ones are dropped: those that have caches in memory, and the others as far as there are
-    more than 16 programs, the one that was used first before the others.
+    When a program is added, idle ones are dropped: those that have caches in memory, those that a program of the same
+    description has superseded, and the others as far as there are more than 16 programs, the one that was used first
+    before the others.
 
     Args:
         clock: Returns the time in seconds.
@@ -83,6 +93,8 @@ class ProgramTable:
     def add(self, key: str, entry: ProgramEntry) -> ProgramEntry:
         """Add a program, unless there is one of this key, and drop idle ones. Returns the program of the key."""
         with self._lock:
+            for other in self._entries.values():
+                other.superseded = other.superseded or other.description == entry.description
             self._entries.setdefault(key, entry)
             used = self._use(key)
             assert used is not None
@@ -113,7 +125,8 @@ class ProgramTable:
     def _drop_idle(self) -> None:
         now = self._clock()
         for key, entry in list(self._entries.items()):
-            if now - entry.used < _IDLE_SECONDS:
-                return
-            if entry.holds_memory or len(self._entries) > _MAX_PROGRAMS:
+            idle = now - entry.used
+            if (entry.superseded and idle >= _SUPERSEDED_SECONDS) or (
+                idle >= _IDLE_SECONDS and (entry.holds_memory or len(self._entries) > _MAX_PROGRAMS)
+            ):
                 del self._entries[key]

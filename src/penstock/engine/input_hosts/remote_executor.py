@@ -8,9 +8,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from typing import Any, cast
 
-from penstock.core import Array
+import numpy as np
+
+from penstock.core import Array, Column
 from penstock.core.slice_recorder import recorded
 from penstock.engine.host.batch_buffers import aligned_memory
 from penstock.engine.host.chunk_executor import Chunk, ChunkExecutor, ChunkResult
@@ -66,13 +69,15 @@ class RemoteExecutor(ChunkExecutor):
 
     A thread per request sends it to the host that is expected to complete it first, waits, and copies the answer into
     the slots. If a host fails, refuses or does not answer in time, the chunk goes to another host, and finally to a
-    thread of this process. Errors of a host's computation are not transferred: this process computes the chunk, too,
-    and raises its own error.
+    thread of this process. Errors of a host's computation are not transferred: this process computes the chunk or the
+    failed rows, too, and raises its own error. A sample may be bad on the host only, for example because a file is
+    missing there.
 
     Args:
         addresses: The hosts. A DNS name means all hosts whose IP addresses it leads to at the moment.
         description: Description of the program for the hosts, as plain JSON.
         identity: Fingerprints of the program, which those of the hosts must equal, by name.
+        iterator: Random text of the iterator. Hosts open the data sets for it, as the iterator has done.
         local_threads: Number of threads of this process for chunks that no host computes.
         credentials: Token and certificates.
     """
@@ -86,12 +91,14 @@ class RemoteExecutor(ChunkExecutor):
         addresses: Sequence[HostAddress],
         description: Mapping[str, Any],
         identity: Mapping[str, str],
+        iterator: str,
         local_threads: int,
         credentials: HostCredentials | None = None,
     ) -> None:
         load_grpc()
         self._credentials = HostCredentials() if credentials is None else credentials
-        body = messages.encode({"description": description, "identity": {**machine_identity(), **identity}})
+        facts = {**machine_identity(), **identity}
+        body = messages.encode({"description": description, "identity": facts, "iterator": iterator})
         if len(body) > messages.MAX_MESSAGE_BYTES:
             raise UsageError(
                 "the arguments of the definition are too long for input hosts",
@@ -99,7 +106,7 @@ class RemoteExecutor(ChunkExecutor):
                 expected=f"at most {messages.MAX_MESSAGE_BYTES}",
                 fix="read them from a file in the definition",
             )
-        self._open_body, self._key = body, program_key(description)
+        self._open_body, self._key = body, program_key(description, iterator)
         self._names = HostNames([address for address in addresses if not address.is_ip])
         self._pool = HostPool([address for address in addresses if address.is_ip])
         self._local_threads = local_threads
@@ -212,9 +219,30 @@ class RemoteExecutor(ChunkExecutor):
                 break
         if cancelled():
             raise ContextError("the iterator was closed while a chunk was computed")
+        return self._compute_here(program, chunk)
+
+    def _compute_here(self, program: HostProgram, chunk: Chunk) -> ChunkResult:
         with self._local:
             self._computed_here += len(chunk.rows)
             return program.run_rows(chunk)
+
+    def _compute_failed(
+        self, program: HostProgram, chunk: Chunk, columns: Sequence[Column], failed: Sequence[int]
+    ) -> ChunkResult:
+        """Compute rows that failed on a host, and return the columns with them."""
+        places = np.flatnonzero(np.isin(chunk.rows, failed))
+        if not len(places):
+            return ChunkResult(tuple(columns), [])
+        if not program.row_independent:
+            return self._compute_here(program, chunk)
+        slots = [None if slot is None else np.empty_like(slot[places]) for slot in chunk.slots]
+        result = self._compute_here(program, replace(chunk, rows=chunk.rows[places], slots=slots))
+        # The rows of a ragged column may have other shapes.
+        whole = [list(column) if slot is None else column for column, slot in zip(columns, chunk.slots, strict=True)]
+        for column, rows in zip(whole, result.columns, strict=True):
+            for place, row in zip(places.tolist(), rows, strict=True):
+                column[place] = row
+        return ChunkResult(tuple(whole), result.failed)
 
     def _request(self, program: HostProgram, chunk: Chunk) -> bytes:
         dtypes = tuple([None if slot is None else slot.dtype.name for slot in chunk.slots])
@@ -259,7 +287,7 @@ class RemoteExecutor(ChunkExecutor):
         self._pool.completed(loan, received)
         program.context.timers.merge(head.totals(start, time.perf_counter()))
         program.scheduler.record(head.seconds, len(chunk.rows))
-        return ChunkResult(tuple(columns), list(head.failed))
+        return self._compute_failed(program, chunk, columns, head.failed)
 
     def _open(self, host: InputHost) -> None:
         """Connect to a host, and have it build the program."""
@@ -309,18 +337,23 @@ class RemoteExecutor(ChunkExecutor):
         _log.warning("input host %s is not used any more: %s", host.address, reason)
 
 
-def program_key(description: Mapping[str, Any]) -> str:
-    """Return the key of a program in requests: a digest of its description."""
-    return hashlib.sha256(messages.encode(description)).hexdigest()
+def program_key(description: Mapping[str, Any], iterator: str) -> str:
+    """Return the key of a program in requests: a digest of its description and of the iterator.
+
+    Iterators do not share programs: the files may have been replaced since another iterator opened them, and that one
+    must keep its data.
+    """
+    return hashlib.sha256(messages.encode({"description": description, "iterator": iterator})).hexdigest()
 
 
 def _refusal(host: InputHost) -> UsageError:
     name, there, here = host.refused[0]
     if not name:
         return UsageError(f"the input host {host.address} cannot compute this definition: {there}")
-    names = ", ".join(entry[0] for entry in host.refused)
+    names = ", ".join(entry[0] for entry in host.refused[:3])
+    others = f", and {len(host.refused) - 3} more" if len(host.refused) > 3 else ""
     return UsageError(
-        f"the input host {host.address} would compute other batches: it differs in {names}",
+        f"the input host {host.address} would compute other batches: it differs in {names}{others}",
         given=f"{name} {there} on the host",
         expected=f"{name} {here}, as in this process",
         fix="start `penstock serve` with the same program, data and versions, on a CPU of the same kind",
