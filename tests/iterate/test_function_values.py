@@ -1,6 +1,7 @@
 """Digests of values tell functions apart that agree in their code."""
 
 import functools
+import sys
 from argparse import Namespace
 
 import numpy as np
@@ -115,7 +116,28 @@ def test_locations_do_not_count():
     assert values(closing_over("/one/photos")) != values(closing_over("/one/videos"))
 
 
+def test_modules_of_the_user_count(tmp_path, monkeypatch):
+    (tmp_path / "first_part.py").write_text("import second_part\ndef scale(x): return x * second_part.factor\n")
+    (tmp_path / "second_part.py").write_text("import first_part\nfactor = 2.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import first_part
+    import second_part
+
+    def function(x):
+        return first_part.scale(second_part.first_part.second_part.factor * x)
+
+    before = values(function)
+    second_part.factor = 3.0
+    assert values(function) != before
+    for name in ("first_part", "second_part"):
+        monkeypatch.delitem(sys.modules, name)
+
+
 def test_cycles_end():
     cycle = []
     cycle.append(cycle)
     assert values(closing_over(cycle)) != values(closing_over([]))
+    deep = None
+    for _ in range(100_000):
+        deep = [deep]
+    assert values(closing_over(deep)) != values(closing_over([]))

@@ -30,6 +30,9 @@ _LIBRARIES = (
 # Values to look at; the others count by their types. A table of so many numbers takes about 0.3 s.
 _MAX_VALUES = 200_000
 
+# Levels of values inside of values, such as the nodes of a linked list, each of which takes some frames of the stack.
+_MAX_DEPTH = 64
+
 # Bytes of an array that counts completely, and elements of a larger one.
 _WHOLE_BYTES, _ELEMENTS = 64 << 20, 1 << 16
 
@@ -89,17 +92,17 @@ def _callables(things: Iterable[Any], depth: int) -> Iterator[Any]:
 
 
 class _Walk:
-    """Digest of everything that values refer to. Each object counts once, so that cycles end."""
+    """Digest of everything that values refer to. Each function, class or mutable object counts once: cycles end."""
 
     def __init__(self) -> None:
         self.digest = hashlib.sha256()
         self._seen: dict[int, tuple[int, Any]] = {}  # keeps the objects, whose ids could be used again
-        self._count = 0
+        self._count = self._depth = 0
 
     def visit(self, value: Any) -> None:
         """Add a value to the digest."""
         self._count += 1
-        if self._count > _MAX_VALUES:
+        if self._count > _MAX_VALUES or self._depth > _MAX_DEPTH:
             self._write(type(value).__qualname__)
             return
         if value is None or isinstance(value, bool | int | float | complex | bytes | range | np.dtype):
@@ -109,12 +112,16 @@ class _Walk:
             text = os.fspath(value)
             self._write("text", os.path.basename(text) if os.path.isabs(text) else text)  # noqa: PTH117, PTH119  # text
             return
-        if id(value) in self._seen:
-            self._write(f"object {self._seen[id(value)][0]}")
-            return
-        self._seen[id(value)] = len(self._seen), value
+        # Python may or may not make one object of equal constants, such as tuples.
+        if not isinstance(value, tuple | frozenset | np.generic):
+            if id(value) in self._seen:
+                self._write(f"object {self._seen[id(value)][0]}")
+                return
+            self._seen[id(value)] = len(self._seen), value
         self._write(type(value).__qualname__)
+        self._depth += 1
         self._visit_content(value)
+        self._depth -= 1
 
     def _visit_content(self, value: Any) -> None:
         match value:
@@ -174,7 +181,9 @@ class _Walk:
         # Of command-line arguments, only those that the code names, since others may name a host or a folder.
         users = isinstance(value, ModuleType) and not _is_library_module(value)
         if users or isinstance(value, Namespace | SimpleNamespace):
-            for inner in sorted(use.names & vars(value).keys()):
+            names = (use.names & vars(value).keys()) - use.followed.get(id(value), set())
+            use.followed.setdefault(id(value), set()).update(names)  # two modules may import each other
+            for inner in sorted(names):
                 self._visit_variable(inner, vars(value)[inner], use)
 
     def _visit_class(self, kind: type) -> None:
@@ -195,8 +204,8 @@ class _Walk:
                 return
             self._visit_array(array)
         elif _is_library_class(kind):
-            self._write(str(getattr(value, "__qualname__", getattr(value, "__name__", ""))))
-            wrapped = [getattr(value, name) for name in _WRAPPED if callable(getattr(value, name, None))]
+            self._write(str(_attribute(value, "__qualname__") or _attribute(value, "__name__")))
+            wrapped = [inner for name in _WRAPPED if callable(inner := _attribute(value, name))]
             self._visit_all(wrapped[:1])
         else:
             self.visit(kind)
@@ -231,6 +240,7 @@ class _Use:
         names: Names of attributes and globals.
         assigned: Names of variables outside of the code, and of attributes, that it assigns.
         changes: True if it may change containers.
+        followed: By the id of a module or namespace, the names of its values that have been visited.
     """
 
     def __init__(self, codes: Iterable[CodeType]) -> None:
@@ -238,6 +248,7 @@ class _Use:
         self.names: set[str] = set()
         self.assigned: set[str] = set()
         self.changes = False
+        self.followed: dict[int, set[str]] = {}
         for code in codes:
             self._add(code)
 
@@ -279,6 +290,13 @@ def _name(function: Any) -> str:
         inner = inspect.unwrap(cast(functools.partial[Any], inner).func)
     name: str = getattr(inner, "__qualname__", type(inner).__qualname__)
     return name.rpartition("<locals>.")[2]
+
+
+def _attribute(value: Any, name: str) -> Any:
+    try:
+        return getattr(value, name, None)
+    except Exception:  # noqa: BLE001  # objects of other libraries may raise anything
+        return None
 
 
 def _slots(kind: type) -> list[str]:
