@@ -169,7 +169,7 @@ def test_a_program_with_other_data_is_built_again(service_and_open):
     assert service.totals.programs == 1
 
 
-def test_iterators_do_not_share_programs(service_and_open):
+def test_iterators_do_not_share_programs(service_and_open, caplog):
     service, opened, data = service_and_open
     opened("one", iterator="first")
     data["data"] = "new"  # the files are replaced between two runs
@@ -177,7 +177,10 @@ def test_iterators_do_not_share_programs(service_and_open):
     old, new = (service._programs.find(program_key({"name": "one"}, name)) for name in ("first", "second"))
     assert (old.hosted.identity, new.hosted.identity) == ({"data": "old"}, {"data": "new"})
     assert service.totals.programs == 2
-    data["seconds"] = 61.0  # the first iterator has ended
+    for number in range(20):  # evaluations, one after another
+        opened("one", "new", iterator=f"{number}")
+    assert "programs are in use" not in caplog.text
+    data["seconds"] = 61.0  # they have ended
     opened("one", "new", iterator="third")
     assert service.totals.programs == 1
 

@@ -99,7 +99,7 @@ class ProgramTable:
             used = self._use(key)
             assert used is not None
             self._drop_idle()
-            count = len(self._entries)
+            count = sum(not other.superseded for other in self._entries.values())
             warn = count > _MAX_PROGRAMS and not self._warned
             self._warned = self._warned or warn
         if warn:
