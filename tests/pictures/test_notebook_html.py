@@ -2,6 +2,7 @@
 
 from html.parser import HTMLParser
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -160,6 +161,11 @@ def test_the_extension_shows_batches_and_samples():
     html = Tables(show(iterator.sample(3))[0]["text/html"])
     assert html.captions == ["sample"]
     assert len(html.images) == 1
+    keys = jax.random.split(jax.random.key(0), (9, 3, 3))
+    deleted = jnp.zeros(3)
+    deleted.delete()
+    assert Tables(show({"keys": keys, "a": deleted})[0]["text/html"]).captions == ["sample"]
+    assert Tables(show({"images": jnp.zeros((16, 20, 3))})[0]["text/html"]).captions == ["sample"]
     for other in ({}, {"a": 1}, {"a": np.zeros((9, 9))}):
         assert "text/html" not in show(other)[0]
     shell.run_line_magic("unload_ext", "penstock")

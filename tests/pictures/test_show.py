@@ -303,6 +303,75 @@ def test_show_does_not_move_an_iterator(folder):
     assert len(shown.show().axes) == 1
 
 
+def test_the_drawn_images_have_titles_of_their_own_reader(images):
+    classes = np.array([5, 6, 7])
+
+    @data_iterator(reader_name="labeled")
+    def training(others, order):
+        shown, labels = fn.readers.arrays((images, classes), layout=["HWC", ""], name="labeled")
+        return {
+            "images": shown,
+            "labels": labels,
+            "masks": fn.readers.arrays(images[..., 0], layout="HW"),
+            "others": fn.readers.arrays(others, layout="HWC", **order),
+        }
+
+    for others, order in ((np.concatenate([images, images]), {}), (images, {"random_shuffle": True, "seed": 1})):
+        iterator = training(others=others, order=order, batch_size=3, seed=1)
+        # A reader of the same length and order reads the other half of pairs.
+        figure = iterator.show()
+        assert titles(figure) == ["5\nsample 0", "6\nsample 1", "7\nsample 2"]
+        assert all(len(axes.images) == 2 for axes in figure.axes)
+        # The labels and masks are those of other samples.
+        figure = iterator.show(image="others")
+        for pixels, title in zip(drawn(figure), titles(figure), strict=True):
+            np.testing.assert_array_equal(pixels, others[int(title.removeprefix("sample "))])
+        assert all(len(axes.images) == 1 for axes in figure.axes)
+        assert titles(iterator.show(image="others", labels="labels"))[1].startswith("6\n")
+
+
+@pytest.mark.parametrize(
+    ("extra", "options", "title"),
+    [
+        ({"labels": jnp.int32(4)}, {}, "4"),
+        ({"labels": jnp.float32([0, 1])}, {}, "1"),
+        ({}, {}, ""),
+        ({}, {"layout": "HWC"}, ""),
+        ({"other": jnp.zeros((6, 9, 3))}, {}, ""),
+    ],
+    ids=["label", "one-hot label", "image", "layout", "two images"],
+)
+def test_a_sample_of_an_iterator_is_one_picture(images, extra, options, title):
+    figure = penstock.show({"images": jnp.asarray(images[0]), **extra}, **options)
+    np.testing.assert_array_equal(drawn(figure), images[:1])
+    assert titles(figure) == [title]
+
+
+def test_dicts_of_batches_are_not_samples(images):
+    gray = images[..., 0]
+    for batch in ({"images": gray, "labels": np.arange(3)}, {"sound": gray[:, 0]}, {"images": images, "step": 3}):
+        assert len(penstock.show(batch).axes) == 3
+    assert len(penstock.show({"images": gray}, layout="HW").axes) == 3
+
+
+def test_names_that_are_not_text_are_drawn_with_escapes(images):
+    name = b"caf\xe9".decode("utf-8", "surrogateescape")
+    batch = {name: images[:1], "labels": [0], "boxes": np.float32([[[0, 0, 4, 4]]])}
+    assert len(penstock.show(batch, class_names=[name])._repr_png_()) > 1000
+    figure = penstock.show({name: images[:1], "labels": [0]}, class_names=[name])
+    assert titles(figure) == ["caf\\udce9"]
+    assert len(figure._repr_png_()) > 1000
+
+
+def test_padded_channels_are_not_drawn(images):
+    @data_iterator
+    def padded():
+        data = fn.readers.arrays(images, layout="HWC")
+        return {"images": fn.crop_mirror_normalize(data, mean=128.0, std=64.0, pad_output=True)}
+
+    np.testing.assert_array_equal(drawn(padded(batch_size=3).show()), images)
+
+
 def test_the_end_of_a_stream_is_named(images):
     @data_iterator(output_map=["images"], size=-1)
     def once():
@@ -349,6 +418,8 @@ def test_mistakes_are_explained(images):
     for empty in (images[:0], [], {"images": images[:0], "labels": []}, {"images": []}):
         with pytest.raises(UsageError, match="the batch has no samples"):
             penstock.show(empty)
+    with pytest.raises(UsageError, match="a sample is empty"):
+        penstock.show(images[:, :0])
     with pytest.raises(DefinitionError, match="an image has the axes H and W"):
         penstock.show(images, layout="HW")
     with pytest.raises(DefinitionError, match="neither an image nor sound"):

@@ -38,6 +38,15 @@ class DisplayRange:
         return np.clip(np.nan_to_num(np.rint(scaled)), 0, 255).astype(np.uint8)
 
 
+def has_image_shape(shape: Sequence[int]) -> bool:
+    """Return True for the shape of one image with an axis of 1, 3 or 4 channels.
+
+    >>> has_image_shape((3, 224, 224)), has_image_shape((8, 224, 224))
+    (True, False)
+    """
+    return len(shape) == 3 and (shape[0] in _COLOR_CHANNELS or shape[-1] in _COLOR_CHANNELS)
+
+
 def guess_layout(shape: Sequence[int]) -> str:
     """Return the layout of a sample by its shape: "t" for sound, "HW", "HWC", "CHW", "FHWC" or "FCHW".
 
@@ -92,7 +101,7 @@ def image_frames(sample: Array, layout: str) -> Array | None:
     if not layout:
         if array.ndim not in (2, 3) or min(sorted(array.shape)[-2:]) < _MIN_SIDE:
             return None
-        if array.ndim == 3 and not {array.shape[0], array.shape[-1]} & {*_COLOR_CHANNELS}:
+        if array.ndim == 3 and not has_image_shape(array.shape):
             return None
         layout = guess_layout(array.shape)
     try:

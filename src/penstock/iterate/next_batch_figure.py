@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
 from penstock.core import with_call_site
+from penstock.engine.host.sharded_reader import SampleIndices, ShardedReader
 from penstock.errors import ContextError, DefinitionError, UsageError
-from penstock.graph.ir.reader_lineage import reader_value_of
+from penstock.graph import Node, Value
+from penstock.graph.ir.reader_lineage import reader_value_of, upstream_readers
+from penstock.sources.order.schedule import BatchStep
 from penstock.sources.stream import EndOfStreamError
 
 # Longer paths would run into the title of the next image.
@@ -64,35 +67,72 @@ def show_next(self: Any, n: int = 16, **options: Any) -> Any:
             problem = "the epoch has ended, so there is no next batch to show"
             raise ContextError(problem, fix="iterator.reset() first") from None
         batch = dict(zip(self._names, arrays, strict=True))
-        outputs = executable.plan.graph.outputs
-        infos = {name: describe_output(value) for name, value in zip(self.output_map, outputs, strict=True)}
+        outputs = dict(zip(self.output_map, executable.plan.graph.outputs, strict=True))
+        infos = {name: describe_output(value) for name, value in outputs.items()}
         # The readers of separate blocks of rows may number other classes.
         if executable.program.local:
             infos = {name: replace(info, class_names={}) for name, info in infos.items()}
-        origins = _origins(self, outputs, step, n)
-    return show(DescribedBatch(batch, infos, origins), n=n, **options)
+        readings = {node.id: reading for node, reading in self._readings(self._order_seed).items()}
+        samples = _ShownSamples(readings, outputs, step, n, may_be_replaced="replace" in self._policies)
+    return show(DescribedBatch(batch, infos, samples.origins, samples.related), n=n, **options)
 
 
-def _origins(iterator: Any, outputs: Sequence[Any], step: Any, n: int) -> list[str]:
-    """Return index and path of each sample of a batch; nothing if no single reader determines them."""
-    try:
-        source = reader_value_of(outputs[0])
-    except DefinitionError:  # the branches of a condition read from different readers
-        return []
-    readings = iterator._readings(iterator._order_seed)  # noqa: SLF001  # this function is a method of the iterator
-    reading = next((reading for node, reading in readings.items() if source and node.id == source.node.id), None)
-    # A bad sample may have been replaced by one that the order does not tell.
-    if source is None or reading is None or "replace" in iterator._policies:  # noqa: SLF001  # as above
-        return []
-    texts: list[str] = []
-    for row in range(min(n, step.rows)):
-        (sample,) = reading.samples(step, np.array([row]))
-        index = int(sample.indices[0])
-        path = sample.source.path(index)
-        # Files have a path of their own; the path of a database is the same for all samples.
-        info = "" if path is None else sample.source.source_info(index, source.index)
-        texts.append("\n".join(filter(None, [f"sample {index}", _shorten(info)])))
-    return texts
+@dataclass(frozen=True)
+class _ShownSamples:
+    """Samples of the next batch that a figure shows.
+
+    Args:
+        readings: The reader of each node, by its id.
+        outputs: Outputs by name.
+        step: The batch.
+        n: Largest number of samples.
+        may_be_replaced: True if other samples may take the place of bad ones.
+    """
+
+    readings: Mapping[int, ShardedReader]
+    outputs: Mapping[str, Value]
+    step: BatchStep
+    n: int
+    may_be_replaced: bool
+
+    def origins(self, name: str) -> list[str]:
+        """Return index and path of each sample of an output; nothing if no single reader determines them."""
+        try:
+            source = reader_value_of(self.outputs[name]) if name in self.outputs else None
+        except DefinitionError:  # the branches of a condition read from different readers
+            return []
+        # A bad sample may have been replaced by one that the order does not tell.
+        if source is None or source.node.id not in self.readings or self.may_be_replaced:
+            return []
+        texts: list[str] = []
+        for sample in self._samples(source.node):
+            index = int(sample.indices[0])
+            path = sample.source.path(index)
+            # Files have a path of their own; the path of a database is the same for all samples.
+            info = "" if path is None else sample.source.source_info(index, source.index)
+            texts.append("\n".join(filter(None, [f"sample {index}", _shorten(info)])))
+        return texts
+
+    def related(self, image: str, other: str) -> bool:
+        """Return False if other readers than those of the images read an output, in an order that is not theirs."""
+        if image not in self.outputs or other not in self.outputs:
+            return True
+        first, second = (upstream_readers(self.outputs[name].node) for name in (image, other))
+        if not first or not second or {node.id for node in first} & {node.id for node in second}:
+            return True
+        # The order of streams is unknown, so what the definition returns together counts as pairs.
+        if not {node.id for node in (*first, *second)} <= self.readings.keys():
+            return True
+        return any(self._order(one) == self._order(two) for one in first for two in second)
+
+    def _order(self, node: Node) -> tuple[int, list[int]]:
+        """Return the length of a reader and the indices of the rows, which readers of pairs have in common."""
+        return self.readings[node.id].length, [int(sample.indices[0]) for sample in self._samples(node)]
+
+    def _samples(self, node: Node) -> Iterator[SampleIndices]:
+        """Yield the index of each sample that a reader reads."""
+        for row in range(min(self.n, self.step.rows)):
+            yield from self.readings[node.id].samples(self.step, np.array([row]))
 
 
 def _shorten(path: str) -> str:

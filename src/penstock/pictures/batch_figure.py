@@ -63,16 +63,28 @@ def draw(tiles: Sequence[Tile], caption: str, *, spectrogram: bool) -> Any:
         if tile.frames is None:
             assert tile.signal is not None
             _draw_signal(grid.ravel()[number], tile.signal, spectrogram=spectrogram)
-            grid.ravel()[number].set_title(tile.title, fontsize=8, parse_math=False)
+            _set_title(grid.ravel()[number], tile.title)
             continue
         places = grid[number] if video > 1 else [grid.ravel()[number]]
         for frame, axes in zip(tile.frames, places, strict=False):
             axes.imshow(frame, cmap="gray", vmin=0, vmax=255)
             _draw_extras(axes, tile)
-        places[0].set_title(tile.title, fontsize=8, parse_math=False)
+        _set_title(places[0], tile.title)
     if caption:
-        figure.suptitle(caption, fontsize=9, parse_math=False)
+        figure.suptitle(_printable(caption), fontsize=9, parse_math=False)
     return figure
+
+
+def _set_title(axes: Any, title: str) -> None:
+    axes.set_title(_printable(title), fontsize=8, parse_math=False)
+
+
+def _printable(text: str) -> str:
+    """Return a text with escapes for what UTF-8 cannot encode, which matplotlib refuses.
+
+    Names of files and folders need not be valid text: Python has surrogates for their other bytes.
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _draw_signal(axes: Any, signal: Array, *, spectrogram: bool) -> None:
@@ -112,8 +124,7 @@ def _draw_extras(axes: Any, tile: Tile) -> None:
             # Pixel 0 of imshow spans -0.5 to 0.5, and boxes count from the edge of the image.
             axes.add_patch(rectangle((left - 0.5, top - 0.5), right - left, bottom - top, **style))
             if text:
-                axes.text(
-                    left, top, text, fontsize=7, color="white", backgroundcolor=style["edgecolor"], parse_math=False
-                )
+                colors_of_text: Mapping[str, Any] = {"color": "white", "backgroundcolor": style["edgecolor"]}
+                axes.text(left, top, _printable(text), fontsize=7, parse_math=False, **colors_of_text)
     if tile.points is not None:
         axes.plot(tile.points[:, 0] - 0.5, tile.points[:, 1] - 0.5, "o", markersize=3, color="yellow")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from penstock.core import Array, Column
+from penstock.display.sample_pixels import has_image_shape
 from penstock.eager import Batch
 from penstock.errors import UsageError, did_you_mean, short_repr
 from penstock.pipeline.tensor_list import TensorList
@@ -42,13 +43,17 @@ class BatchRoles:
     names: Mapping[str, str]
 
 
-def find_roles(data: Any, chosen: Mapping[str, Any], ndims: Mapping[str, int]) -> BatchRoles:
+def find_roles(
+    data: Any, chosen: Mapping[str, Any], ndims: Mapping[str, int], related: Callable[[str, str], bool]
+) -> BatchRoles:
     """Find the roles of the values of a batch.
 
     Args:
         data: A dict of columns, a list of outputs of `Pipeline.run`, or the images alone.
         chosen: By role, "image" included, the name of a value of a dict, or data; None to choose by name.
         ndims: Number of axes of a sample by name, where known.
+        related: Receives the names of the images and of another value. Returns False if that value has no role unless
+            it is chosen.
 
     Raises:
         UsageError: The batch has no samples, no images, or no value of a chosen name.
@@ -56,7 +61,7 @@ def find_roles(data: Any, chosen: Mapping[str, Any], ndims: Mapping[str, int]) -
     if not isinstance(data, Mapping):
         if isinstance(data, tuple) and data and all(isinstance(item, TensorList) for item in cast(Any, data)):
             named = {f"output {number}": item for number, item in enumerate(cast(Any, data))}
-            return find_roles(named, chosen, ndims)
+            return find_roles(named, chosen, ndims, related)
         name, layout, images = "", *samples_of(data)
         values: dict[str, Any] = {}
     else:
@@ -75,7 +80,7 @@ def find_roles(data: Any, chosen: Mapping[str, Any], ndims: Mapping[str, int]) -
             )
         key = picked if isinstance(picked, str) else None
         if picked is None:
-            key = next((item for item in values if _role(item) == role), None)
+            key = next((item for item in values if _role(item) == role and related(name, item)), None)
         if key is not None:
             extras[role], names[role] = samples_of(values.pop(key), ndims.get(key))[1], key
         elif picked is not None:
@@ -107,6 +112,39 @@ def samples_of(data: Any, ndim: int | None = None) -> tuple[str, Column]:
     if ndim is not None and isinstance(column, np.ndarray) and column.ndim > ndim + 1:
         column = column.reshape(-1, *column.shape[column.ndim - ndim :])
     return "", column
+
+
+def sample_as_batch(values: Mapping[str, Any], layout: str | None, image: str | None) -> Mapping[str, Any]:
+    """Return a dict as a batch: that of a single sample, such as of `iterator.sample`, becomes a batch of one.
+
+    A dict does not say which of the two it is. The layout tells if the user gives it. Otherwise a sample has a label or
+    another extra that is a single number, arrays of different lengths and an image, or images only.
+
+    Args:
+        values: Values by name.
+        layout: The user's layout of a sample; None if it is unknown.
+        image: The user's name of the images; None for the first value that can be images.
+
+    >>> sample_as_batch({"images": np.zeros((8, 6, 3)), "labels": np.int32(3)}, None, None)["images"].shape
+    (1, 8, 6, 3)
+    """
+    # Lists and batches have samples. Numbers of Python, such as that of a step, are not values of a sample.
+    if any(isinstance(value, TensorList | Batch | list | tuple) for value in values.values()):
+        return values
+    arrays = {name: value for name, value in values.items() if hasattr(value, "ndim") and hasattr(value, "shape")}
+    images = arrays.get(image or next((name for name in arrays if _role(name) is None), ""))
+    if images is None:
+        return values
+    if layout:
+        single = images.ndim == len(layout)
+    else:
+        shapes = [tuple(value.shape) for value in arrays.values()]
+        single = (
+            any(not value.ndim and _role(name) is not None for name, value in arrays.items())
+            or all(map(has_image_shape, shapes))
+            or (len({shape[:1] for shape in shapes}) > 1 and has_image_shape(images.shape))
+        )
+    return {**values, **{name: value[None] for name, value in arrays.items()}} if single else values
 
 
 def label_text(label: Array, class_names: Sequence[str] | Mapping[int, str] | None) -> str:

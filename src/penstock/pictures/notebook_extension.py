@@ -8,6 +8,7 @@ import numpy as np
 
 from penstock.display.batch_html import MAX_SHOWN, images_html
 from penstock.display.html_table import html_table
+from penstock.display.sample_pixels import has_image_shape
 
 
 def load_ipython_extension(ipython: Any) -> None:
@@ -33,8 +34,8 @@ def unload_ipython_extension(ipython: Any) -> None:
 def arrays_html(arrays: Mapping[Any, Any]) -> str | None:
     """Return a batch or a sample as HTML, or None for a dict of other values.
 
-    It is a batch if all arrays have one length. Images are found by their shape. The first samples of an image array
-    are copied to the host, unless other processes hold a part of it.
+    It is a batch if all arrays have one length, unless all have the shape of one color image. Images are found by their
+    shape. The first samples of an image array are copied to the host, unless other processes hold a part of it.
 
     Args:
         arrays: `jax.Array`s by name.
@@ -50,14 +51,20 @@ def arrays_html(arrays: Mapping[Any, Any]) -> str | None:
         return None
     named = {str(name): cast(Any, value) for name, value in arrays.items()}
     lengths = {value.shape[:1] for value in named.values()}
-    rows = next(iter(lengths))[0] if len(lengths) == 1 and () not in lengths else None
+    batch = (
+        len(lengths) == 1 and () not in lengths and not all(has_image_shape(value.shape) for value in named.values())
+    )
+    rows = next(iter(lengths))[0] if batch else None
     cells = [
-        [name, str(value.dtype), str(list(value.shape)), str(len(value.devices()))] for name, value in named.items()
+        [name, str(value.dtype), str(list(value.shape)), str(len(value.sharding.device_set))]
+        for name, value in named.items()
     ]
     caption = "sample" if rows is None else f"batch of {rows}"
     parts = [html_table(caption, ["output", "dtype", "shape", "devices"], cells)]
     for value in named.values():
-        if value.is_fully_addressable and value.ndim > (rows is not None):
+        # A jitted function may have deleted a donated array, and keys have no numbers.
+        shown = not value.is_deleted() and not jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+        if shown and value.is_fully_addressable and value.ndim > (rows is not None):
             samples = value[None] if rows is None else value[:MAX_SHOWN]
             parts.append(images_html(list(np.asarray(samples)), ""))
     return "\n".join(part for part in parts if part)

@@ -30,18 +30,21 @@ class Normalization:
         std: Divisor, in the form of `mean`.
         scale: Factor, applied after the division.
         shift: Number that is added last.
+        channels: Number of channels without padding; 0 if unknown.
     """
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
     scale: float
     shift: float
+    channels: int = 0
 
     def undo(self, pixels: Array) -> Array:
         """Return float32 pixels as they were before the normalization. The last axis is the channels."""
         channels = pixels.shape[-1]
         # The operator may have padded the channels with zeros, which have no mean.
-        count = channels if len(self.mean) == len(self.std) == 1 else max(len(self.mean), len(self.std))
+        terms = max(len(self.mean), len(self.std))
+        count = terms if terms > 1 else self.channels or channels
         values = (pixels[..., :count].astype(np.float32) - self.shift) / self.scale
         return values * np.asarray(self.std, np.float32) + np.asarray(self.mean, np.float32)
 
@@ -78,8 +81,12 @@ def describe_output(value: Value) -> OutputInfo:
     if not {"mean", "std", "scale", "shift"} <= set(constants) or not constants["scale"]:
         return OutputInfo(layout, ndim)
     mean, std = (tuple(np.ravel(constants[name]).tolist()) for name in ("mean", "std"))
-    peak = 255.0 if node.inputs[0].spec.dtype == np.uint8 else 0.0
-    return OutputInfo(layout, ndim, Normalization(mean, std, constants["scale"], constants["shift"]), peak)
+    images = node.inputs[0].spec
+    peak = 255.0 if images.dtype == np.uint8 else 0.0
+    # The operator takes images without a layout as HWC or DHWC.
+    channels = images.shape[images.layout.index("C") if images.layout else -1] or 0
+    normalization = Normalization(mean, std, constants["scale"], constants["shift"], channels)
+    return OutputInfo(layout, ndim, normalization, peak)
 
 
 def _class_names(value: Value) -> Mapping[int, str]:

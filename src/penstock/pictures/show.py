@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 
 from penstock.core import Array
-from penstock.display.sample_pixels import as_frames, display_range, guess_layout, to_pixels
+from penstock.display.sample_pixels import as_frames, display_range, guess_layout, has_image_shape, to_pixels
 from penstock.eager import Batch
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, UsageError
 from penstock.graph import Range, check_annotations
 from penstock.pictures.batch_figure import Tile, draw
-from penstock.pictures.batch_roles import BatchRoles, find_roles, label_text
+from penstock.pictures.batch_roles import BatchRoles, find_roles, label_text, sample_as_batch
 from penstock.pictures.output_info import OutputInfo
 from penstock.pipeline.tensor_list import TensorList
 
@@ -28,12 +28,15 @@ class DescribedBatch:
     Args:
         values: The batch.
         infos: Descriptions of its outputs by name.
-        origins: A text per sample: its index and where it was read.
+        origins: Returns a text per sample of the output of a name: its index and where it was read.
+        related: Receives the names of two outputs. Returns False if the rows of the second are not about those of the
+            first, because another reader reads them.
     """
 
     values: Any
     infos: Mapping[str, OutputInfo] = field(default_factory=dict[str, OutputInfo])
-    origins: Sequence[str] = ()
+    origins: Callable[[str], Sequence[str]] = lambda name: ()  # noqa: ARG005
+    related: Callable[[str, str], bool] = lambda image, other: True  # noqa: ARG005
 
 
 @check_annotations
@@ -57,8 +60,9 @@ def show(
     save it with ``savefig``.
 
     Args:
-        data: A batch of an iterator (dict), a `Batch`, a tensor list or the outputs of `Pipeline.run`, a list with an
-            array per sample, or an array. An array with the shape of one image is one sample.
+        data: A batch or a sample of an iterator (dict), a `Batch`, a tensor list or the outputs of `Pipeline.run`, a
+            list with an array per sample, or an array. An array with the shape of one image is one sample. A dict is
+            one sample if its arrays have different lengths, or if all of them have the shape of one color image.
         n: Largest number of samples to draw.
         layout: Letters of the axes of a sample: F for frames, H, W, C; "t" or "tc" for sound, "ft" for a spectrogram.
             By default that of the batch, otherwise a guess by the shape.
@@ -87,15 +91,22 @@ def show(
         ['cat', 'dog', 'cat']
     """
     chosen = {"image": image, "labels": labels, "boxes": boxes, "masks": masks, "points": points}
-    described = data if isinstance(data, DescribedBatch) else DescribedBatch(_as_batch(data, layout))
-    infos, origins = described.infos, described.origins
-    roles = find_roles(described.values, chosen, {name: info.ndim for name, info in infos.items()})
+    described = data if isinstance(data, DescribedBatch) else DescribedBatch(_as_batch(data, layout, image))
+    infos = described.infos
+    roles = find_roles(described.values, chosen, {name: info.ndim for name, info in infos.items()}, described.related)
+    origins = described.origins(roles.image_name)
     key = roles.names.get("labels", "")
     info = infos.get(roles.image_name, OutputInfo("", np.ndim(roles.images[0])))
     if class_names is None:
         class_names = infos[key].class_names if key in infos else _shared_class_names(infos)
     samples = [_float(np.asarray(sample)) for sample in roles.images[:n]]
     axes = layout or roles.layout or info.layout or guess_layout(samples[0].shape)
+    if not all(sample.size for sample in samples):
+        raise UsageError(
+            "a sample is empty, so there is nothing to draw",
+            given=f"shapes {', '.join(sorted({str(list(sample.shape)) for sample in samples}))}",
+            expected="extents of at least 1",
+        )
     titles = [_title(roles, row, class_names, origins) for row in range(len(samples))]
     if not set("HW") <= set(axes):
         tiles = [Tile(title, signal=_signal(item, axes)) for item, title in zip(samples, titles, strict=True)]
@@ -112,17 +123,15 @@ def show(
     return draw(tiles, caption, spectrogram=False)
 
 
-def _as_batch(data: Any, layout: str | None) -> Any:
+def _as_batch(data: Any, layout: str | None, image: str | None) -> Any:
     """Return a batch: a single sample becomes a batch of one."""
-    if isinstance(data, Mapping | Batch | TensorList | list | tuple):
+    if isinstance(data, Mapping):
+        return sample_as_batch(cast(Mapping[str, Any], data), layout, image)
+    if isinstance(data, Batch | TensorList | list | tuple):
         return data
     # The shape tells an image from a batch, as long as the layout does not say it.
     array = np.asarray(data)
-    single = (
-        array.ndim == len(layout)
-        if layout
-        else array.ndim <= 2 or (array.ndim == 3 and {array.shape[0], array.shape[-1]} & {1, 3, 4} != set())
-    )
+    single = array.ndim == len(layout) if layout else array.ndim <= 2 or has_image_shape(array.shape)
     return array[None] if single else array
 
 
