@@ -1,4 +1,6 @@
-"""The command `penstock plan` with what is no program; tests/test_examples.py prints the plans of one."""
+"""The command `penstock plan` with unusual programs; tests/test_examples.py prints the plans of usual ones."""
+
+import threading
 
 import pytest
 
@@ -24,3 +26,52 @@ def test_a_program_that_is_refused(tmp_path, monkeypatch, capsys):
     (tmp_path / "wrong.py").write_text("from penstock import fn\nfn.readers.file(file_root='none')\n")
     assert main(["plan", "wrong.py"]) == 1
     assert capsys.readouterr().err.startswith("penstock plan: fn.readers.file: ")
+
+
+TRAINING = """
+import sys, threading
+from penstock import data_iterator, fn
+
+@data_iterator
+def training():
+    return {"x": fn.readers.arrays([1, 2, 3, 4])}
+
+def train(iterator):
+    for batch in iterator:
+        print("trained")
+"""
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "thread = threading.Thread(target=train, args=[training(batch_size=2)])\nthread.start()\nthread.join()",
+        "thread = threading.Thread(target=lambda: train(training(batch_size=2)))\nthread.start()\nthread.join()",
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(1) as pool: pool.submit(train, training(batch_size=2)).result()",
+    ],
+    ids=["thread", "all in a thread", "pool"],
+)
+def test_a_program_that_iterates_in_a_thread_ends(tmp_path, monkeypatch, capsys, rest):
+    # That of pytest reports the end of a thread by SystemExit, too.
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+    program = tmp_path / "train.py"
+    program.write_text(f"{TRAINING}\n{rest}\nprint('saved')\n")
+    assert main(["plan", str(program)]) == 0
+    for thread in threading.enumerate():
+        if thread.name.startswith("Thread-"):
+            thread.join(10)
+    said = capsys.readouterr()
+    assert said.out.startswith("plan of training: ")
+    assert "trained" not in said.out
+    assert "saved" not in said.out
+    assert not said.err
+
+
+def test_a_program_that_ends_with_an_exit_code(tmp_path, capsys):
+    program = tmp_path / "train.py"
+    program.write_text(f"{TRAINING}\ntraining(batch_size=2)\nsys.exit(int(sys.argv[1]))\n")
+    assert main(["plan", str(program), "0"]) == 0
+    assert capsys.readouterr().out.startswith("plan of training: ")
+    with pytest.raises(SystemExit, match="3"):
+        main(["plan", str(program), "3"])

@@ -280,6 +280,26 @@ def test_program_with_several_iterators(tmp_path, capsys):
     assert "its iterators are evaluation, training" in capsys.readouterr().err
 
 
+def test_batches_that_a_program_takes_while_it_ends_are_not_measured(tmp_path, capsys):
+    program = tmp_path / "train.py"
+    program.write_text(
+        dedent("""
+        from penstock import data_iterator, fn
+
+        @data_iterator
+        def training():
+            return {"x": fn.readers.arrays([1, 2, 3, 4])}
+
+        try:
+            next(training(batch_size=2))
+        finally:
+            next(training(batch_size=4))
+        """)
+    )
+    assert main(["bench", "--seconds", "1", str(program)]) == 0
+    assert capsys.readouterr().out.startswith("training: 2 samples per batch")
+
+
 def test_definition_that_no_main_block_calls(tmp_path, capsys):
     program = tmp_path / "data.py"
     program.write_text(

@@ -64,7 +64,10 @@ def run_program(script: Path, arguments: Sequence[str]) -> dict[str, Any]:
         arguments: Arguments of the program.
 
     Returns:
-        Its global names.
+        Its global names; none if it ended with `sys.exit`.
+
+    Raises:
+        SystemExit: The program ended with an exit code of a failure.
     """
     argv, path = sys.argv, sys.path[:]
     sys.argv = [str(script), *arguments]
@@ -72,5 +75,9 @@ def run_program(script: Path, arguments: Sequence[str]) -> dict[str, Any]:
     # As "__main__", so that the main block runs and makes its iterators.
     try:
         return runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            raise
+        return {}
     finally:
         sys.argv, sys.path[:] = argv, path

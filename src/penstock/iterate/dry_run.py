@@ -1,9 +1,11 @@
 """Dry runs: a program runs only until one of its iterators is asked for its first batch."""
 
+import signal
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
+from dataclasses import field
+from typing import Any, NoReturn
 
 from penstock.core.dataclass import dataclass
 from penstock.plan.placement import PlacementHint
@@ -20,24 +22,68 @@ class DryRun:
     Args:
         listener: Receives each new iterator.
         placement: Replaces the placement of the pipelines, unless it is None.
-        ends: Receives an iterator that is asked for a batch, and returns True to end the program.
+        ends: Receives an iterator that is asked for a batch, and returns True to end the program. One thread at a time
+            calls it.
+        ended: Set when a thread of the program has ended it.
     """
 
     listener: Callable[[Any], None]
     placement: PlacementHint | None
     ends: Callable[[Any], bool]
+    ended: threading.Event = field(default_factory=threading.Event)
+    _lock: Any = field(default_factory=threading.RLock)
+
+    def iterator_made(self, iterator: Any) -> None:
+        """Pass a new iterator to the listener.
+
+        Raises:
+            FirstBatchError: The program ends here.
+            SystemExit: This thread of the program ends here.
+        """
+        try:
+            self.listener(iterator)
+        except FirstBatchError:
+            self._end()
 
     def batch_requested(self, iterator: Any) -> None:
         """Respond to the request of a batch.
 
         Raises:
             FirstBatchError: The program ends here.
+            SystemExit: This thread of the program ends here.
         """
-        if self.ends(iterator):
+        with self._lock:
+            ends = self.ends(iterator)
+        if ends:
+            self._end()
+
+    def interrupt(self, number: int, frame: Any) -> None:
+        """End the main thread, as the handler of SIGINT.
+
+        Raises:
+            FirstBatchError: Another thread has ended the program.
+            KeyboardInterrupt: The user has interrupted it.
+        """
+        if self.ended.is_set():
             raise FirstBatchError
+        signal.default_int_handler(number, frame)
+
+    def _end(self) -> NoReturn:
+        """End the program: the main thread, and the thread that asks for a batch."""
+        main = threading.main_thread()
+        if threading.current_thread() is main:
+            raise FirstBatchError
+        # The main thread may wait for this one, and save the weights afterwards. Only a signal ends its wait. A program
+        # with a handler of its own gets no signal, because that handler may save, too.
+        if not self.ended.is_set() and signal.getsignal(signal.SIGINT) == self.interrupt:
+            self.ended.set()
+            signal.pthread_kill(main.ident or 0, signal.SIGINT)
+        # This ends a thread without a message.
+        raise SystemExit
 
 
-_current: ContextVar[DryRun | None] = ContextVar("dry_run", default=None)
+# Not a context variable, which the threads of a program would not inherit.
+_current: DryRun | None = None
 
 
 @contextmanager
@@ -65,15 +111,32 @@ def dry_run(
         >>> iterators
         [DataIterator(pipeline: x int32[2]; epoch 0, batch 0)]
     """
-    token = _current.set(DryRun(listener, placement, ends))
+    global _current  # noqa: PLW0603  # one program runs at a time
+    previous, _current = _current, DryRun(listener, placement, ends)
     try:
-        yield
+        with _handles_interrupts(_current):
+            yield
     except FirstBatchError:
         pass
     finally:
-        _current.reset(token)
+        _current = previous
+
+
+@contextmanager
+def _handles_interrupts(dry: DryRun) -> Generator[None]:
+    """Let threads of the program end the main thread, unless somebody else handles the signal."""
+    # Only the main thread may set handlers.
+    own = threading.current_thread() is threading.main_thread()
+    if not own or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, dry.interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def active_dry_run() -> DryRun | None:
     """Return the active dry run, or None."""
-    return _current.get()
+    return _current

@@ -191,7 +191,7 @@ class DataIterator(InteractiveIterator):
         if len({pipeline.order_seed for pipeline in group}) > 1:
             _log.info("the pipelines' seeds differ; the first one's, %d, orders all", self._order_seed)
         if dry is not None:
-            dry.listener(self)
+            dry.iterator_made(self)
         elif (restored := shared_checkpoint(group)) is not None:
             self.set_state(restored)  # without a first batch, in which a bad sample would prevent resuming
         elif prepare_first_batch:
