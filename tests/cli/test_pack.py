@@ -261,7 +261,7 @@ from penstock import fn
 
 def records():
     images, labels = fn.readers.mxnet(path=[{str(tmp_path / "a.rec")!r}])
-    return {{"jpg": images, "cls": labels}}
+    return {{"bin": images, "cls": labels}}
 """)
     run(f"{program}:records", tmp_path / "packed", "--in-order")
     with Pipeline(batch_size=3) as pipeline:
@@ -299,6 +299,9 @@ def takes(data):
 
 def numbered():
     return {1: fn.readers.items(Numbers())["number"]}
+
+def two():
+    return {"a": fn.readers.arrays([1, 2]), "b": fn.readers.arrays([1, 2])}
 
 def bytes_as_classes():
     classes = np.array([[50], [200]], np.uint8)
@@ -544,6 +547,31 @@ def test_bad_samples_end_packing_or_are_skipped(photos, tmp_path, capsys, monkey
     assert not started, "Ghostscript draws what begins like PostScript"
 
 
+@pytest.mark.parametrize("form", ["tar", "array_record"])
+def test_damaged_images_are_bad_samples(tmp_path, capsys, form):
+    folder = tmp_path / "photos" / "class"
+    folder.mkdir(parents=True)
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8))
+    intact = set()
+    for extension in ("jpg", "png", "webp"):
+        path = folder / f"intact.{extension}"
+        noise.save(path)
+        intact.add(path.read_bytes())
+        (folder / f"truncated.{extension}").write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        (folder / f"empty.{extension}").touch()
+        (folder / f"page.{extension}").write_text("<html>")
+    # Decoders need no end marker in PNGs.
+    short = folder / "short.png"
+    short.write_bytes((folder / "intact.png").read_bytes()[:-12])
+    assert pack(folder.parent, tmp_path / "out", "--format", form) == 1
+    assert "cannot be decoded: " in capsys.readouterr().err
+    run(folder.parent, tmp_path / "skipped", "--format", form, "--on-error", "skip")
+    assert "4 samples in 1 shards, 9 left out" in capsys.readouterr().out
+    if form == "tar":
+        packed = {data for name, data in members(tmp_path / "skipped").items() if not name.endswith("cls")}
+        assert packed == {*intact, short.read_bytes()}
+
+
 def test_shards_without_samples(photos, tmp_path, capsys):
     (tmp_path / "bad.jpg").touch()
     shutil.copy(next(photos.rglob("*.JPEG")), tmp_path / "good.jpg")
@@ -591,6 +619,7 @@ def test_full_disk_leaves_no_partial_files(photos, tmp_path, capsys, monkeypatch
         (["PROGRAM:g", "out"], 2, "has no function 'g'"),
         (["PROGRAM:takes", "out"], 2, "takes must not need arguments"),
         (["PROGRAM:computed", "out", "--names", "x"], 2, "before anything is computed"),
+        (["PROGRAM:two", "out"], 2, "values of readers.arrays, readers.arrays"),
         (["PROGRAM:some", "out"], 2, "each value needs a name"),
         (["PHOTOS", "out", "--names", "jpg"], 2, "2 names"),
         (["PHOTOS", "out", "--names", "x,x"], 2, "the names of values must be distinct"),

@@ -112,7 +112,7 @@ def _job(parsed: argparse.Namespace) -> PackJob:
     operators = {node.value.node for node in nodes}
     reader = nodes[0].value.node.operator
     if len(operators) != 1 or not isinstance(reader, Reader):
-        computed = next(node.value for node in nodes if not isinstance(node.value.node.operator, Reader))
+        computed = next((node.value for node in nodes if not isinstance(node.value.node.operator, Reader)), None)
         raise DefinitionError(
             "penstock pack writes what one reader returns, before anything is computed from it",
             given=computed if len(operators) == 1 else f"values of {', '.join(map(str, operators))}",

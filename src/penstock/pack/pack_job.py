@@ -15,6 +15,7 @@ import numpy as np
 from penstock.core import Array, short_digest
 from penstock.core.atomic_files import fsync_directory
 from penstock.errors import DefinitionError, SampleError, SourceError, UsageError, resource_error
+from penstock.pack.image_check import CHECKED, check_image
 from penstock.pack.manifest import PackManifest
 from penstock.pack.reencoding import Reencoding
 from penstock.pack.shard_formats import EXTENSION, FORMATS, Format, Member
@@ -55,7 +56,7 @@ class PackJob:
         title: Prefix of the names of shards.
         samples_per_shard: Largest number of samples in a shard.
         recoding: Resizing and encoding of the first value, if it is an image.
-        skip: True leaves out samples that cannot be read; otherwise they end the job.
+        skip: True leaves out samples that cannot be read or are damaged; otherwise they end the job.
     """
 
     source: Source
@@ -116,7 +117,7 @@ def pack(job: PackJob, folder: Path, threads: int, progress: Progress) -> tuple[
         Number of packed samples, and of samples left out.
 
     Raises:
-        SampleError: A sample cannot be read, or cannot be decoded for resizing.
+        SampleError: A sample cannot be read, or cannot be decoded for resizing, or is a damaged JPEG, PNG or WebP file.
         SourceError: A shard on disk differs from what was written. It is removed; the next run writes it again.
         UsageError: The folder contains another pack, or another process is packing into it; or the samples of complete
             shards have changed.
@@ -301,12 +302,30 @@ class _Shards:
             values[0] = np.frombuffer(data, np.uint8)
             first = "jpg" if is_new and job.names[0] is None else first
         result = dict(zip((first, *map(str, job.names[1:])), values, strict=True))
+        self._check_images(index, result)
         for name, column in zip(result, job.columns, strict=True):
             spec = job.source.specs[column]
             # Bytes of variable length may be the text of a number; an array of one byte is the number.
             if kind_of(name) in NUMBERS and spec.dtype == np.uint8 and spec.shape == (1,):
                 result[name] = result[name].astype(np.int64)
         return result
+
+    def _check_images(self, index: int, values: Mapping[str, Array]) -> None:
+        """Check the values of a sample that are image files.
+
+        Raises:
+            SampleError: One of them is damaged.
+        """
+        job, path = self._job, self._job.source.path(index)
+        for place, (name, value) in enumerate(values.items()):
+            # The first value of a reader of files is the file, whatever its name in the shards.
+            names = {kind_of(name), kind_of(path or "") if job.columns[place] == 0 else ""}
+            if names.isdisjoint(CHECKED) or value.dtype != np.uint8 or value.ndim != 1 or (job.recoding and not place):
+                continue
+            try:
+                check_image(value)
+            except ValueError as error:
+                raise SampleError.of(index, job.source.describe(index), f"cannot be decoded: {error}", path) from error
 
 
 class _Count:
