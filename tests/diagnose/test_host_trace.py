@@ -121,6 +121,14 @@ def test_misuse(tmp_path):
     assert not (tmp_path / "other.json").exists()
 
 
+def test_a_path_that_cannot_be_written_is_refused_at_the_start(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.json").mkdir()
+    for path in ("file/traces", "file/host.json", "folder.json"):
+        with pytest.raises(UsageError, match="the trace cannot be written"), penstock.trace(tmp_path / path):
+            pytest.fail("the block began")
+
+
 def test_nothing_is_recorded_when_it_is_off(tmp_path):
     with penstock.trace(tmp_path / "host.json"):
         recorder = active_recorder()

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import tempfile
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ def trace(path: str | os.PathLike[str]) -> Generator[None]:
         path: A file whose name ends in `.json` or `.json.gz`; or the log folder of `jax.profiler.trace`.
 
     Raises:
-        UsageError: The path is neither.
+        UsageError: The path is neither, or cannot be written.
         ContextError: Another trace is being recorded.
 
     Example:
@@ -54,6 +55,7 @@ def trace(path: str | os.PathLike[str]) -> Generator[None]:
     named = target.name.endswith((".json", ".json.gz"))
     if not named and (target.suffix or target.is_file()):
         raise UsageError("the file of a trace is JSON", given=str(path), expected="a folder, or .json or .json.gz")
+    _check_writable(target, target.parent if named else target)
     recorder, began = SliceRecorder(), time.time()
     start = time.perf_counter()
     with recording(recorder) as starts:
@@ -101,6 +103,24 @@ def trace_events(recorder: SliceRecorder, origin: float) -> list[dict[str, Any]]
     return events
 
 
+def _check_writable(target: Path, folder: Path) -> None:
+    """Create the folder of a trace and check it, because the file is written only after the work that it records.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            problem = "it is a folder" if target != folder and target.is_dir() else None
+    except OSError as error:
+        problem = error.strerror or str(error)
+    if problem:
+        raise UsageError(
+            f"the trace cannot be written: {problem}", given=str(target), fix="a path with write permission"
+        )
+
+
 def _newest_profile(folder: Path, began: float) -> Path | None:
     """Return the events of the profile that JAX has written since a time of the system clock, or None."""
     files = [file for file in folder.glob("plugins/profile/*/*.trace.json.gz") if file.stat().st_mtime >= began]
@@ -121,6 +141,5 @@ def _origin_of(profile: Path, start: float) -> float:
 
 
 def _write(path: Path, events: Sequence[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     data = json.dumps({"displayTimeUnit": "ms", "traceEvents": events}).encode()
     write_atomically(path, [gzip.compress(data, 6) if path.suffix == ".gz" else data])
