@@ -73,10 +73,12 @@ def check_annotations(
           at:       <doctest penstock.graph.arguments.argument_checks.check_annotations[3]>:1 in <module>: take(0)
     """
     name, signature = function.__qualname__.removesuffix(".__init__"), inspect.signature(function)
+    is_method = function.__name__ != "__init__" and next(iter(signature.parameters), "") == "self"
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        with about(name):
+        # A base class may be internal, so the message names the class of the user's object.
+        with about(f"{type(args[0]).__qualname__}.{function.__name__}" if is_method and args else name):
             bound = bind_arguments(signature, args, kwargs, elsewhere)
             bound = coerce_arguments(function, bound, kind=kind, limits=limits)
         return function(*bound.args, **bound.kwargs)
