@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
 from penstock.core import with_call_site
+from penstock.core.dataclass import dataclass
 from penstock.engine.host.sharded_reader import SampleIndices, ShardedReader
 from penstock.errors import ContextError, DefinitionError, UsageError
 from penstock.graph import Node, Value
