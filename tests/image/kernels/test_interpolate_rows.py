@@ -38,3 +38,23 @@ def test_small_images_as_large_ones(monkeypatch, fill, interpolation, matrix):
         )
         made[most] = out.tolist()
     assert made[0] == made[1 << 13]
+
+
+@pytest.mark.parametrize("shape", [(8, 9, 3), (9, 1, 1)], ids=["image", "column"])
+@pytest.mark.parametrize("layout", ["HCW", "WHC", "CWH"])
+def test_rows_that_are_not_contiguous(layout, shape):
+    images = np.random.default_rng(0).integers(0, 256, (1, *shape), np.uint8)
+    order = ["HWC".index(letter) for letter in layout]
+    results = []
+    for names, axes in (("HWC", [0, 1, 2]), (layout, order)):
+        pixels = images.transpose(0, *(1 + axis for axis in axes))
+        sizes = np.array([pixels.shape[1:]], np.int64)
+        # The rest of the memory shows whether the loop writes beyond the image.
+        out = np.zeros(100 * pixels.size, np.uint8)
+        warp_pass.WarpPass(names, Projective(), warp_pass.Interpolation.LINEAR, Border.CONSTANT).run_host(
+            PassImages(StridedImages.packed(pixels.flatten(), sizes), sizes, StridedImages.packed(out, sizes), sizes),
+            (np.float32([MATRICES["inside"]]), np.float32([[7]])),
+        )
+        assert not out[pixels.size :].any()
+        results.append(out[: pixels.size].reshape(pixels.shape[1:]))
+    np.testing.assert_array_equal(results[1], results[0].transpose(order))

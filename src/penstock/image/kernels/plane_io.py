@@ -72,7 +72,8 @@ def store_plane(row: Array, y: int, channels: int, out: Array, place: Array) -> 
 @Compiled
 def store_rows(rows: Array, y: int, across: int, channels: int, out: Array, place: Array) -> None:
     """Store consecutive rows of `across` elements, beginning with row y of the image."""
-    if place[1] == across:  # without gaps: one long row
+    # The rows are one long row only if the pixels of a row have no gaps: in HCW, the distance between rows is the same.
+    if place[1] == across and place[2] == channels and (place[3] == 1 or channels == 1):
         store_plane(rows, y, channels, out, place)
         return
     for k in range(rows.shape[0] // max(across, 1)):
