@@ -124,7 +124,7 @@ def _copy(pass_: Pass, source: StridedImages, target: StridedImages) -> None:
     fill = _as_unsigned(np.ascontiguousarray(np.asarray(fill).astype(pass_.dtype)))
     channel, last = channel + lead, shape.shape[1] - 1
     # Pixels that are contiguous with all their channels are copied as one longer line.
-    if channel == last and _has_fills(fill, shape[:, last]) and _is_one_line(places, spans, shape):
+    if channel == last and _is_one_line(places, spans, shape):
         for place in places:
             place[:, last] = place[:, last + 1]
         spans[:, last - 1] *= shape[:, last:]
@@ -136,11 +136,6 @@ def _copy(pass_: Pass, source: StridedImages, target: StridedImages) -> None:
         places = [place.take([0, *(1 + axis for axis in order)], axis=1) for place in places]
         spans, shape, channel = spans.take(order, axis=1), shape.take(order, axis=1), order.index(channel)
     copy_windows(values, places[0], spans, fill, out, places[1], shape, channel, np.empty(last + 1, np.int64))
-
-
-def _has_fills(fill: Array, channels: Array) -> bool:
-    """Return True if there is one fill value for all channels, or one for each."""
-    return fill.shape[1] == 1 or bool((channels == fill.shape[1]).all())
 
 
 def _is_one_line(places: Sequence[Array], spans: Array, shape: Array) -> bool:

@@ -16,6 +16,7 @@ from penstock.numerics.casting import result_dtype
 from penstock.operators.cropping.border_window import BORDERS, BorderWindow, WindowPolicy, convert
 from penstock.operators.cropping.crop_arguments import CropPositionArguments, make_window
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
+from penstock.operators.number_arguments import check_number_count
 from penstock.types import DALIImageType, is_float
 
 
@@ -73,6 +74,9 @@ class Crop(WindowOperator):
     def infer(self, images: Spec, **place: Any) -> Spec:
         """Return the spec of the window."""
         layout, bounds = images.layout or self.window.layout, self.window.bounds(images, place)
+        channels = images.shape[self.window.layout.index("C")] if "C" in self.window.layout else 1
+        if channels is not None and self.window.policy == "pad":
+            check_number_count("fill_values", self.window.fill, channels, "channel")
         return Spec(self.dtype, self.window.shape(images, place), layout, bounds=bounds)
 
     def describe(self, images: ImageInfo, bits: Any, **place: Any) -> Sequence[Step]:
@@ -107,8 +111,10 @@ def crop(
         Cropped images in the layout of the input.
 
     Raises:
-        DefinitionError: The size is given twice, or exceeds the known size of the images.
-        SampleError: At run time, an image is smaller than the window and `out_of_bounds_policy` is "error".
+        DefinitionError: The size is given twice, or exceeds the known size of the images, or the number of fill values
+            is wrong.
+        SampleError: At run time, an image is smaller than the window and `out_of_bounds_policy` is "error", or has
+            another number of channels than there are fill values.
 
     Example:
         >>> import numpy as np, penstock

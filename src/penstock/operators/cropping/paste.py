@@ -28,6 +28,9 @@ class Paste(ImageOperator):
 
     def infer(self, images: Spec, **_arguments: Any) -> Spec:
         """Return the spec of the input with an unknown height and width."""
+        channels = images.shape[self.layout.index("C")] if "C" in self.layout else 1
+        if channels is not None:
+            check_number_count("fill_value", self.fill, channels, "channel")
         extents = tuple(None if axis in "HW" else n for axis, n in zip(self.layout, images.shape, strict=True))
         return Spec(images.dtype, extents, images.layout or self.layout)
 
@@ -86,7 +89,7 @@ def paste(
     Raises:
         DefinitionError: `ratio` is below 1, a position is outside 0 to 1, or `fill_value` does not have one number per
             channel.
-        SampleError: At run time, a canvas is too large.
+        SampleError: At run time, a canvas is too large, or an image has another number of channels than `fill_value`.
 
     Example:
         >>> import numpy as np, penstock
@@ -100,7 +103,8 @@ def paste(
     """
     layout = assumed_layout(data.spec)
     channels = data.spec.shape[layout.index("C")] if "C" in layout else 1
-    check_number_count("fill_value", fill_value, n_channels if channels is None else channels, "channel")
+    if channels is None:
+        check_number_count("fill_value", fill_value, n_channels, "channel")
     fill = tuple(map(int, as_floats(fill_value)))
     if data.spec.dtype.kind in "iu":
         limits = np.iinfo(data.spec.dtype)

@@ -77,6 +77,9 @@ class Slice(ImageOperator):
                 start, stop = self._bounds(np, number, np.array([0]), rows)
                 self._check_order(number, start, stop)
                 shape[axis] = int(stop[0] - start[0])
+        channels = (*shape, 1)[data.layout.index("C") if "C" in data.layout else len(shape) - 1]
+        if channels is not None and self.policy == "pad":
+            check_number_count("fill_values", self.fill, channels, "channel")
         return Spec(self.dtype, tuple(shape), data.layout)
 
     def describe(self, images: ImageInfo, bits: Any, **bounds: Any) -> Sequence[Step]:
@@ -223,8 +226,10 @@ def slice(  # noqa: A001  # DALI's name
         Slices in the layout of the input.
 
     Raises:
-        DefinitionError: A bound is given twice, an axis does not exist, or the slice exceeds a known extent.
-        SampleError: At run time, a slice exceeds the array and `out_of_bounds_policy` is "error".
+        DefinitionError: A bound is given twice, an axis does not exist, the slice exceeds a known extent, or the number
+            of fill values is wrong.
+        SampleError: At run time, a slice exceeds the array and `out_of_bounds_policy` is "error", or has another number
+            of channels than there are fill values.
 
     Example:
         >>> import numpy as np, penstock

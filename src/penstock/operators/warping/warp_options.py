@@ -96,9 +96,14 @@ class WarpOptions:
             size: Extents of the result along `axes`, integers with an entry per row; None for those of the images.
 
         Raises:
-            ValueError: The result is too large. Checked on the host only, before memory is allocated.
+            ValueError: The result is too large, or the number of fill values is wrong. Checked on the host only, before
+                memory is allocated.
         """
         sizes = list(images.sizes)
+        channels = sizes[self.layout.index("C")] if "C" in self.layout else np.ones(1, np.int32)
+        if len(self.fill) > 1 and images.xp is np:
+            for extent in channels[channels != len(self.fill)][:1]:
+                raise ValueError(f"there are {len(self.fill)} fill values, and the image has {extent} channels")
         if size is not None:
             for axis, extents in zip(self.axes, size, strict=True):
                 sizes[axis] = extents

@@ -100,7 +100,8 @@ def warp_perspective(
     Raises:
         DefinitionError: There is no matrix or two, the input is a volume, or the interpolation or fill value is
             invalid.
-        SampleError: At run time, a matrix that must be inverted is singular.
+        SampleError: At run time, a matrix that must be inverted is singular, or an image has another number of channels
+            than `fill_value`.
 
     Example:
         >>> import numpy as np, penstock
