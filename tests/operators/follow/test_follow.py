@@ -60,6 +60,7 @@ CHAINS = {
     ),
     "twice": lambda x: flips(fn.crop(flips(fn.crop(x, crop=(32, 40))), crop=(30, 20), crop_pos_x=uniform(0, 1))),
     "turn": lambda x: fn.rotate(x, angle=90 * fn.random.uniform(values=[0, 1, 2, 3]), fill_value=0, **NEAREST),
+    "diagonal": lambda x: flips(fn.transpose(flips(x), perm=[1, 0, 2], transpose_layout=False)),
     "blur": lambda x: flips(fn.cast(fn.gaussian_blur(x, sigma=0.1), dtype=types.UINT8)),
 }
 """Chains that pick pixels: the box around what is drawn is exact."""
@@ -153,7 +154,7 @@ def test_boxes_go_where_resampled_pixels_go(dense):
 
 
 def test_they_follow_on_the_device():
-    chains = {name: (CHAINS | RESIZING)[name] for name in ("normalise", "random", "rotate")}
+    chains = {name: (CHAINS | RESIZING)[name] for name in ("normalise", "random", "rotate", "diagonal")}
     check(chains, True, 2, "device")
 
 
@@ -286,6 +287,10 @@ def moves(x):
 REFUSED = {
     "python_function": (lambda x: fn.follow.boxes(SQUARES[0], fn.flip(moves(x))), "through fn.python_function"),
     "reshape": (lambda x: fn.follow.points(SQUARES, fn.reshape(x, shape=[60, 30, 2], layout="HWC")), "fn.reshape"),
+    "letters": (
+        lambda x: fn.follow.boxes(SQUARES[0], fn.transpose(x, perm=[0, 2, 1], output_layout="HWC")),
+        "letters of the layout do not stay with their axes",
+    ),
     "water": (lambda x: fn.follow.points(SQUARES, fn.water(x)), "moves each pixel differently"),
     "mixed": (lambda x: fn.follow.masks(x, x * 0.5 + fn.flip(x) * 0.5), "mixes images"),
     "since": (

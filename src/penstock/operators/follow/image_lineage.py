@@ -17,6 +17,7 @@ from penstock.image.image_operator import ImageDecoder, ImageOperator
 from penstock.operators.cropping.border_window import BorderWindow
 from penstock.operators.cropping.pad import PadToLargest
 from penstock.operators.elementwise.constant import ConstantValue
+from penstock.operators.tensors.transpose import Transpose
 
 # What to do if one of these operators cannot be followed.
 _FIXES: Mapping[type[Operator], str] = {
@@ -39,11 +40,14 @@ class PathSegment:
         node: The operator's node.
         operator: The operator.
         layout: Layout of its input images.
+        diagonal: True if rows become columns: the operator exchanges the axes of height and width, and the letters keep
+            their places.
     """
 
     node: Node
     operator: ImageOperator
     layout: str
+    diagonal: bool
 
     @property
     def images(self) -> Spec:
@@ -90,7 +94,8 @@ class ImageLineage:
             return self._together(node, images)
         if isinstance(operator, ImageOperator):
             before, layout = self.to(node.inputs[0])
-            return self.go(PathSegment(node, operator, layout), before), images.spec.layout or layout
+            result = images.spec.layout or layout
+            return self.go(PathSegment(node, operator, layout, _is_diagonal(node, layout, result)), before), result
         if isinstance(operator, BranchSelect):
             return self._select(node, operator)
         # Inputs with fewer than two axes hold no pixels: this operator creates the image, for example from bytes.
@@ -146,6 +151,32 @@ def _has_places_of(images: Spec, value: Value) -> bool:
         return False
     extents = zip(value.spec.shape, images.shape, strict=True)
     return not any(own == 1 != other for own, other in extents)
+
+
+def _is_diagonal(node: Node, layout: str, result: str) -> bool:
+    """Return True if an operator exchanges the axes of height and width, but not their letters.
+
+    Args:
+        node: The operator's node.
+        layout: Layout of its input.
+        result: Layout of its result.
+
+    Raises:
+        DefinitionError: Other letters do not stay with their axes.
+    """
+    if not isinstance(node.operator, Transpose):
+        return False
+    permuted = "".join(layout[axis] for axis in node.operator.perm)
+    if permuted == result:
+        return False
+    if permuted.translate(str.maketrans("HW", "WH")) == result:
+        return True
+    raise DefinitionError(
+        f"images cannot be followed through fn.{node.kind}: letters of the layout do not stay with their axes",
+        given=f"axes {permuted} as {result}, {node}, created at {node.where}",
+        expected=f"axes {permuted} as {permuted}, or with H and W exchanged",
+        fix="set layout= where the images are read, and leave out transpose_layout= and output_layout=",
+    )
 
 
 def image_layout_of(images: Value) -> str:

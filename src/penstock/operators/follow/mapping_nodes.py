@@ -87,7 +87,8 @@ def _compose(segment: PathSegment, before: DataNode) -> DataNode:
             expected="operators whose mapping is a matrix",
             fix="use masks and fn.follow.masks, which supports it",
         )
-    operator = ComposedMapping(segment.layout, segment.operator, segment.node.schema, segment.images.dtype)
+    schema, dtype = segment.node.schema, segment.images.dtype
+    operator = ComposedMapping(segment.layout, segment.operator, schema, dtype, segment.diagonal)
     return apply(operator, before, beside=segment.node, **segment.arguments)
 
 
@@ -136,11 +137,13 @@ class ComposedMapping(GeometryOperator):
         operator: The image operator.
         arguments: Declarations of its arguments.
         dtype: Dtype of its input images.
+        diagonal: True if its result takes rows for columns.
     """
 
     operator: ImageOperator
     arguments: Mapping[str, Argument]
     dtype: np.dtype[Any]
+    diagonal: bool
 
     @property
     def schema(self) -> Mapping[str, Argument]:  # pyright: ignore[reportIncompatibleVariableOverride]  # another's
@@ -156,7 +159,8 @@ class ComposedMapping(GeometryOperator):
         """Compute the operator's steps from the extents and apply them to the geometry."""
         sizes = list(geometry[:, EXTENTS:].astype(np.int64).T)
         images = ImageInfo(np, context.rows, sizes, self.dtype)
-        return moved(geometry, self.layout, self.operator.describe(images, context.bits, **arguments))
+        steps = self.operator.describe(images, context.bits, **arguments)
+        return moved(geometry, self.layout, steps, diagonal=self.diagonal)
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ class FollowMasks(ImageOperator):
         own: Layout of the masks.
         fill: Value of pixels outside the image.
         measured: True if `geometry` is an argument, which has the extents of the images.
+        diagonal: True if the result of the operator takes rows for columns.
     """
 
     operator: ImageOperator
@@ -86,6 +87,7 @@ class FollowMasks(ImageOperator):
     own: str
     fill: float
     measured: bool
+    diagonal: bool
 
     @property
     def schema(self) -> Mapping[str, Argument]:  # pyright: ignore[reportIncompatibleVariableOverride]  # another's
@@ -162,6 +164,9 @@ class FollowMasks(ImageOperator):
                     pass
         if any(isinstance(step, CropStep) and step.may_exceed for step in result) and outside not in result:
             result.append(outside)
+        if self.diagonal:
+            exchanged = self.own.translate(str.maketrans("HW", "WH"))
+            result.append(TransposeStep(tuple(map(self.own.index, exchanged))))
         return result
 
 
@@ -260,7 +265,8 @@ def masks(
         arguments = segment.arguments
         if measured:
             arguments["geometry"] = geometry(segment.node.inputs[0])
-        kernel = FollowMasks(segment.operator, schema, images, layout, own, float(fill_value), measured)
+        fill, diagonal = float(fill_value), segment.diagonal
+        kernel = FollowMasks(segment.operator, schema, images, layout, own, fill, measured, diagonal)
         return apply(kernel, before, beside=segment.node, **arguments)
 
     followed, _ = ImageLineage(origin, begin, go).to(images.value)

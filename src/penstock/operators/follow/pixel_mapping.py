@@ -38,13 +38,14 @@ def begin(extents: NDArray[Any], layout: str) -> Geometry:
     return result
 
 
-def moved(geometry: Geometry, layout: str, steps: Sequence[Step]) -> Geometry:
+def moved(geometry: Geometry, layout: str, steps: Sequence[Step], *, diagonal: bool = False) -> Geometry:
     """Return the geometry after some steps.
 
     Args:
         geometry: Geometry of the images before the steps.
         layout: Layout of these images.
         steps: Steps of an image operator.
+        diagonal: True if its result takes rows for columns.
 
     Raises:
         ValueError: No matrix describes how a step moves pixels, or the matrix has no inverse.
@@ -72,6 +73,9 @@ def moved(geometry: Geometry, layout: str, steps: Sequence[Step]) -> Geometry:
                     _warp(result, layout, np.asarray(source, np.float64))
             case _:
                 pass
+    if diagonal:
+        # x and y change places: in the rows of the matrix, and in the covered area.
+        result[:, [*range(6), *range(11, 15)]] = result[:, [3, 4, 5, 0, 1, 2, 12, 11, 14, 13]]
     return result
 
 
