@@ -17,6 +17,10 @@ _NN, _LINEAR, _CUBIC, _LANCZOS3, _GAUSSIAN = map(
     int, (INTERP_NN, INTERP_LINEAR, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_GAUSSIAN)
 )
 
+# Most pixels that are summed for a pixel of the result. In float32, sums of more terms lose more than a thousandth, and
+# the time for ROIs far outside of an image grows with their distance.
+MAX_TAPS = 1 << 20
+
 Rows = Any
 """One number per row: a NumPy array, or a JAX array while the device program is traced."""
 
@@ -203,9 +207,31 @@ def most_taps(numbers: AxisMapping) -> int:
 
 
 def taps_per_row(numbers: AxisMapping) -> NDArray[np.int64]:
-    """Return an upper bound of the number of taps, per row."""
+    """Return an upper bound of the number of taps inside of the image, per row."""
     stretch = np.where(numbers.antialias, np.maximum(np.abs(numbers.high - numbers.low) / numbers.size, 1.0), 1.0)
-    return (2 * _supports(numbers.filters) * stretch).astype(np.int64) + 2
+    taps = (2 * _supports(numbers.filters) * stretch).astype(np.int64) + 2
+    return np.minimum(taps, np.maximum(numbers.end - numbers.begin, 2))
+
+
+def check_taps(low: Rows, high: Rows, size: Rows, filters: Rows) -> None:
+    """Check that antialiasing filters have at most `MAX_TAPS` taps.
+
+    Args:
+        low: Start of the ROI.
+        high: End of the ROI.
+        size: Number of pixels of the result.
+        filters: Interpolation.
+
+    Raises:
+        ValueError: They have more.
+    """
+    extents = np.abs(high - low)
+    taps = np.where(filters == _NN, 1, 2 * _supports(filters) * extents / size)
+    for row in np.flatnonzero(taps > MAX_TAPS)[:1]:
+        raise ValueError(
+            f"{extents[row]:,.0f} pixels cannot be resized to {size[row]}: each pixel of the result would be a sum of "
+            f"{taps[row]:,.0f} pixels, more than {MAX_TAPS:,}"
+        )
 
 
 def _supports(filters: Rows) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from penstock.core import Spec
 from penstock.graph import DataNode, DType, Input, Range, apply, assumed_layout, operator
-from penstock.image.describe.axis_mapping import max_filter_support, where
+from penstock.image.describe.axis_mapping import check_taps, max_filter_support, where
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
 from penstock.image.describe.steps import ImageInfo, ResampleAxis, ResampleStep, Step
 from penstock.numerics.casting import output_dtype
@@ -64,6 +64,8 @@ class RandomResizedCrop(Resampling):
             parts[axis] = ResampleAxis(
                 first.astype(np.float64), (first + length).astype(np.float64), np.full(images.rows, size), filters
             )
+        for part in parts.values() if self.antialias else ():
+            check_taps(part.low, part.high, part.size, part.filters)
         return [ResampleStep(parts, self.antialias, max_filter_support(min_filter, mag_filter)), cast_step(self.dtype)]
 
     def draws(self, bits: NDArray[np.uint32], shape: tuple[int, ...]) -> Mapping[str, int]:

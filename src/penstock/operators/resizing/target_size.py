@@ -14,7 +14,7 @@ from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph import SPATIAL, Argument, DataNode, Default
 from penstock.image.codecs.image_header import MAX_PIXELS
-from penstock.image.describe.axis_mapping import Rows, where
+from penstock.image.describe.axis_mapping import Rows, check_taps, where
 from penstock.image.describe.steps import ResampleAxis
 from penstock.operators.number_arguments import check_number_count
 from penstock.operators.resizing.filter_arguments import filter_arguments
@@ -109,7 +109,7 @@ class TargetSize:
             arguments: Arguments of the size, the ROI and the filters, with an entry per row.
 
         Raises:
-            ValueError: The ROI or an image is empty, or a size is not possible.
+            ValueError: The ROI or an image is empty, a size is not possible, or a filter has too many taps.
         """
         image = np.stack(extents, axis=1).astype(np.float64)
         check_pixels(image)
@@ -131,7 +131,10 @@ class TargetSize:
         low, high = where(backwards, high, low), where(backwards, low, high)
         smaller = sizes < np.abs(high - low)
         filters = where(smaller, arguments["min_filter"][:, None], arguments["mag_filter"][:, None])
-        return [ResampleAxis(low[:, n], high[:, n], sizes[:, n], filters[:, n]) for n in range(len(extents))]
+        result = [ResampleAxis(low[:, n], high[:, n], sizes[:, n], filters[:, n]) for n in range(len(extents))]
+        for part in result if self.antialias else ():
+            check_taps(part.low, part.high, part.size, part.filters)
+        return result
 
     @property
     def _any_image(self) -> NDArray[np.float64]:
