@@ -81,9 +81,12 @@ def test_mel_filter_bank(agree, arguments, layout):
     agree(lambda lib, x: lib.fn.mel_filter_bank(x, **arguments), SPECTRA, layouts=(layout,), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"multiplier": 20.0, "reference": 2.0, "cutoff_db": -10.0}], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [{}, {"multiplier": 20.0, "reference": 2.0, "cutoff_db": -10.0}, {"cutoff_db": -1000.0}], ids=str
+)
 def test_to_decibels(agree, arguments):
-    agree(lambda lib, x: lib.fn.to_decibels(x, **arguments), SPECTRA, atol=1e-4)
+    spectra = [np.concatenate([np.zeros_like(spectrum[:1]), spectrum]) for spectrum in SPECTRA]
+    agree(lambda lib, x: lib.fn.to_decibels(x, **arguments), spectra, atol=1e-4)
 
 
 @pytest.mark.parametrize(

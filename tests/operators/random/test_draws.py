@@ -54,6 +54,13 @@ GOLDEN = {
 }
 
 
+@pytest.mark.parametrize("limits", [(0, 2.9), (0.5, 2.5)])
+def test_integers_are_between_truncated_limits(limits):
+    """As in DALI, which converts limits to the dtype."""
+    numbers = np.array(drawn(lambda: fn.random.uniform(range=limits, shape=1000, dtype=types.INT32)))
+    np.testing.assert_allclose(np.bincount(numbers.ravel()) / numbers.size, [0.25, 0.5, 0.25], atol=0.02)
+
+
 @pytest.mark.parametrize(("draw", "expected"), GOLDEN.values(), ids=GOLDEN)
 def test_draws_are_pinned(draw, expected):
     np.testing.assert_allclose(drawn(draw, 2), expected, rtol=2e-6)

@@ -27,8 +27,9 @@ class ToDecibels(Operator, SampleKernel):
         values = data.astype(np.float32)
         # For a sample of zeros, any reference gives the cutoff; 1 avoids a division by 0.
         reference = np.float32(self.reference) or values.max(initial=np.float32(0)) or np.float32(1)
-        # The limit applies before the logarithm, which would be -inf for 0.
-        least = np.float32(10.0 ** (self.cutoff_db / self.multiplier))
+        # The limit applies before the logarithm, which would be -inf for 0. As in DALI, a cutoff below the range of
+        # float32 is that of its smallest number.
+        least = np.float32(10.0 ** (self.cutoff_db / self.multiplier)) or np.nextafter(np.float32(0), np.float32(1))
         return np.float32(self.multiplier) * np.log10(np.maximum(values / reference, least))
 
 
@@ -46,7 +47,7 @@ def to_decibels(
         data: Numbers that are not negative, any shape.
         multiplier: 10 for powers, 20 for magnitudes.
         reference: Value of 0 dB, not 0; None uses the largest value of each sample.
-        cutoff_db: Lower limit of the result, in dB.
+        cutoff_db: Lower limit of the result, in dB; at least that of the smallest float32, -448.5 for a multiplier of 10.
 
     Returns:
         float32, same shape and layout.

@@ -35,6 +35,8 @@ class Uniform(RandomOperator):
             result = options[pick] if options.ndim == 1 else xp.take_along_axis(options, pick, axis=1)
         else:
             limits = xp.asarray(range, np.float32).astype(draws.dtype)
+            # DALI converts the limits to the dtype, draws floats between them, and rounds those.
+            limits = xp.trunc(limits) if self.dtype.kind in "iu" else limits
             low, high = broadcast_rows(xp, limits[..., 0], 2), broadcast_rows(xp, limits[..., 1], 2)
             # Rounding may reach the upper limit, which is excluded.
             result = xp.minimum(draws * (high - low) + low, xp.nextafter(high, low))
@@ -64,10 +66,11 @@ def uniform(
 
     Args:
         shape_like: A node or array. Each sample of the result has the shape of its sample; the values are ignored.
-        range: Lower limit, and upper limit, which is excluded; [-1, 1) if neither `range` nor `values` is set. A node
-            contains two numbers per sample.
+        range: Lower limit, and upper limit, which is excluded before rounding; [-1, 1) if neither `range` nor `values`
+            is set. A node contains two numbers per sample.
         values: Numbers to choose from with equal probability. A node sets them per sample.
-        dtype: Element type, not BOOL. Integers are rounded.
+        dtype: Element type, not BOOL. For integers, limits are truncated and numbers between them rounded, as in DALI,
+            so that the limits are half as frequent as the integers between them.
         **arguments: See `DrawArguments`.
         seed: Seed of this operator; -1 derives one from the pipeline's seed. Operators with the same seed and shape
             draw the same numbers.
