@@ -360,3 +360,24 @@ def test_images_of_any_sizes_are_the_same_in_any_groups(cache, monkeypatch):
             lambda data: fn.resize(fn.flip(data), resize_y=4), np.ascontiguousarray(image)[None], layout="HWC"
         )
         assert np.array_equal(resized[number], alone[0])
+
+
+@pytest.mark.parametrize("layout", ["HWC", ""])
+@pytest.mark.parametrize("perm", [(1, 0, 2), (2, 0, 1), (0, 2, 1)])
+@pytest.mark.parametrize("work", ["resize", "normalize"])
+def test_axes_with_other_letters_have_other_roles(work, perm, layout):
+    """A transposition that keeps the layout: height, width and channels are other axes after it."""
+
+    def after(x, extents):
+        if work == "resize":
+            return fn.resize(x, size=[20, 17], dtype=types.FLOAT)
+        return fn.crop_mirror_normalize(x, crop=(3, 2), mean=list(range(extents[perm[2]])), output_layout="HWC")
+
+    def define(x):
+        turned = fn.transpose(x, perm=perm, transpose_layout=False)
+        return after(turned, IMAGES.shape[1:])
+
+    (fused,) = run_pipeline(define, IMAGES, layout=layout)
+    alone = IMAGES.transpose(0, *(1 + axis for axis in perm)).copy()
+    (expected,) = run_pipeline(lambda x: after(x, IMAGES.shape[1:]), alone, layout=layout)
+    np.testing.assert_array_equal(fused, expected)

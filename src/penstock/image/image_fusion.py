@@ -34,6 +34,11 @@ class ImageFusion(FusionGroup):
         self._operators: list[ImageOperator] = operators
         first = links[0].output_spec if self._decoder else links[0].input_spec
         self._layout = first.layout or next((op.assumed_layout for op in operators if op.assumed_layout), "")
+        inputs = links[1:] if self._decoder else links
+        # The layout that each operator sees.
+        self._layouts = [
+            link.input_spec.layout or op.assumed_layout for link, op in zip(inputs, operators, strict=True)
+        ]
         self._ndim, self._dtype = len(first.shape), first.dtype
         self._scratch = ScratchMemory()
         self._sizes_differ = self._decoder is not None or not first.dense
@@ -76,7 +81,7 @@ class ImageFusion(FusionGroup):
             described = steps.get(number) or operator.describe(images, random, **values)
             if number < self._constant:
                 steps[number] = described
-            builder.add(described)
+            builder.add(described, self._layouts[number])
         needed = _without_identity(builder.passes)
         reductions = [1] * len(headers)
         if self._decoder is not None and self._decoder.reduced and needed[0].resampled:
@@ -115,12 +120,13 @@ class ImageFusion(FusionGroup):
 
         sizes = np.array([self._links[0].input_spec.fixed_shape], np.int32)
         builder = PassBuilder(sizes, self._layout, self._dtype, jnp)
-        for link, operator, values, random in zip(self._links, self._operators, arguments, bits, strict=True):
+        operators = zip(self._links, self._operators, self._layouts, strict=True)
+        for (link, operator, layout), values, random in zip(operators, arguments, bits, strict=True):
             # Operators that do not vary are described with NumPy, so that their numbers become constants.
             varies = random is not None or not all(isinstance(value, np.ndarray) for value in values.values())
             sizes = [np.array([size], np.int32) for size in link.input_spec.fixed_shape]
             images = ImageInfo(jnp if varies else np, data.shape[0] if varies else 1, sizes, builder.dtype)
-            builder.add(operator.describe(images, random, **values))
+            builder.add(operator.describe(images, random, **values), layout)
             # Specs know the sizes even if steps compute them from traced arguments.
             builder.set_sizes(link.output_spec.fixed_shape)
         return trace_passes(builder.passes, data)
@@ -133,10 +139,11 @@ class ImageFusion(FusionGroup):
         if self._decoder is not None or limits is None:
             raise ValueError("the largest size of its input is unknown")
         builder = PassBuilder(np.array([limits], np.int64), self._layout, self._dtype)
-        for link, operator, values in zip(self._links, self._operators, arguments, strict=True):
+        operators = zip(self._links, self._operators, self._layouts, strict=True)
+        for (link, operator, layout), values in zip(operators, arguments, strict=True):
             bits = np.zeros((1, operator.random_bits), np.uint32) if operator.random_bits else None
             before = len(builder.passes)
-            builder.add(operator.describe(ImageInfo(np, 1, builder.sizes, builder.dtype), bits, **values))
+            builder.add(operator.describe(ImageInfo(np, 1, builder.sizes, builder.dtype), bits, **values), layout)
             bounds = link.output_spec.storage_shape
             # Results between two passes of one operator have no spec: they must be as large as its input or output.
             for pass_ in builder.passes[before - 1 : -1]:

@@ -8,6 +8,7 @@ then a transposition. A step starts another pass if it does not fit into the pre
   resampled or filled;
 * an operation on values that float32 does not represent exactly: such a cast is the last operation of its pass;
 * a window or mirroring of channels that are already mixed;
+* any step, if height, width or channels are other axes than before;
 * a custom step, which needs a separate pass.
 """
 
@@ -62,12 +63,22 @@ class PassBuilder:
         """Present dtype."""
         return self._last.dtype
 
-    def add(self, steps: Sequence[Step]) -> None:
+    def add(self, steps: Sequence[Step], layout: str = "") -> None:
         """Add the steps of the next operator.
+
+        Args:
+            steps: Steps of the operator.
+            layout: Layout of its input; "" if the letters stay with their axes.
 
         Raises:
             InternalError: Padding and the `FillStep` that belongs to it are not in one pass.
+            ValueError: The number of fill values is wrong.
         """
+        present = "".join(axis.letter for axis in self._last.axes)
+        if layout not in ("", present) and any(present.find(letter) != layout.find(letter) for letter in "HWC"):
+            # A transposition that keeps the layout gives axes other letters, and with them other roles in the loops.
+            self._flush()
+            self.passes[-1] = Pass.identity(self.sizes, layout, self.dtype)
         for number, step in enumerate(steps):
             if isinstance(step, CropStep) and step.may_exceed and not self._last.lacks_fill:
                 self._begin_padding(steps[number:])
