@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 
 import jax
 import numpy as np
@@ -245,6 +246,9 @@ def test_exceeded_limit_raises_with_first_bad_sample(limits, said):
     assert caught.value.index == first
     with pytest.raises(SampleError, match=said):
         next(over)
+    state = over.get_state()  # without the batch that was not delivered
+    bad = len(SEVENTHS.intersection(order[: state["row"]].tolist()))
+    assert (state["bad"]["rows"], state["bad"]["total"]) == (state["row"], bad)
 
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
@@ -352,6 +356,24 @@ def test_quarantine_file_continues_after_a_part_of_a_line(tmp_path):
         taken(iterator("replace", quarantine=path), 10)
     _, *lines = path.read_text().splitlines()
     assert sorted(json.loads(line)["index"] for line in lines) == sorted(SEVENTHS)
+
+
+def test_batch_whose_quarantine_entry_cannot_be_written_counts_once(tmp_path):
+    path = tmp_path / "folder" / "bad.jsonl"
+    path.parent.mkdir()
+    one = iterator("skip", frozenset(range(0, LENGTH, 2)), quarantine=path)
+    next(one)
+    shutil.rmtree(path.parent)
+    for _ in range(2):
+        with pytest.raises(ResourceError, match="the quarantine file can no longer be written") as caught:
+            next(one)
+        assert str(path) in str(caught.value)
+    path.parent.mkdir()
+    valid = next(one)["valid"]
+    assert len(path.read_text().splitlines()) == 8 - valid.sum()
+    other = iterator("skip", frozenset(range(0, LENGTH, 2)))
+    taken(other, 2)
+    assert one.get_state()["bad"] == other.get_state()["bad"]
 
 
 def test_evaluation_counts_each_good_sample_once():

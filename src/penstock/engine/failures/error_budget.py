@@ -104,17 +104,28 @@ class ErrorBudget:
 
         Raises:
             SampleError: There are more bad samples than the limits allow, in this or an earlier batch.
+            ResourceError: The quarantine file cannot be written. The batch does not count, so it can be added again.
         """
         # The limit stays exceeded: an iterator that is used again after the error must not continue.
         if self._over is not None:
             raise self._over
+        if self._quarantine is not None:
+            if failed:
+                self._quarantine.add(failed)
+            else:
+                # Process 0 writes the file, so it must also collect entries after batches in which nothing failed here.
+                self._quarantine.collect(now=False)
         before, self._rows = self._rows, self._rows + rows
-        if failed:
-            self._note(failed, before)
-            self._check()
-        # Process 0 writes the file, so it must also collect entries after batches in which nothing failed here.
-        elif self._quarantine is not None:
-            self._quarantine.collect(now=False)
+        if not failed:
+            return
+        self._note(failed, before)
+        self._over = self._excess()
+        if self._over is not None:
+            # The batch is not delivered. A state must not count it, because a resumed run computes it again.
+            self._rows = before
+            if self._quarantine is not None:
+                self._quarantine.collect()
+            raise self._over
 
     def counts(self) -> dict[str, int]:
         """Return the number of bad samples so far, by reader."""
@@ -157,8 +168,6 @@ class ErrorBudget:
         # A row counts once in the rate, even if its replacements were bad as well.
         recent = Counter((before + number) // self._bucket_rows for number in {bad.number for bad in failed})
         self._own.add(self._rows, len(failed), counts, recent, first)
-        if self._quarantine is not None:
-            self._quarantine.add(failed)
         if self._store is not None:
             # The counter in the key separates the statistics of different restores: what other processes published
             # before the state was restored would be counted twice.
@@ -170,7 +179,8 @@ class ErrorBudget:
             return [self._before, self._own]
         return [self._before, *map(ErrorStatistics.of, self._store.read(f"found-{self._restored}").values())]
 
-    def _check(self) -> None:
+    def _excess(self) -> SampleError | None:
+        """Return the error if there are more bad samples than the limits allow; otherwise None."""
         limits, everywhere = self._limits, self._all()
         merged = merge_statistics(everywhere)
         if limits.count is not None and merged.total > limits.count:
@@ -178,16 +188,14 @@ class ErrorBudget:
         else:
             recent = self._too_many(everywhere)
             if recent is None:
-                return
+                return None
             bad, rows = recent
             message = (
                 f"{bad} of the last {rows} rows have bad samples, and max_bad_rate=({limits.rate:g}, {limits.window})"
             )
-        if self._quarantine is not None:
-            self._quarantine.collect()
         first = merged.first
         assert first is not None  # there are bad samples
-        self._over = SampleError(
+        return SampleError(
             f"{message}\n  the first: {first.text}",
             given=", ".join(f"{count} of {reader}" for reader, count in sorted(merged.counts.items()) if count),
             fix="repair these samples or exclude them; or raise the limit",
@@ -195,7 +203,6 @@ class ErrorBudget:
             source=first.source,
             path=first.path,
         )
-        raise self._over
 
     def _too_many(self, everywhere: Sequence[ErrorStatistics]) -> tuple[int, int] | None:
         """Return the number of bad rows and of rows in the first window that exceeds the limit; None if none does.

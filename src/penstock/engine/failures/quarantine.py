@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.jobs.key_value_store import KeyValueStore
-from penstock.errors import UsageError
+from penstock.errors import ResourceError, UsageError
 
 # Seconds between two reads of the entries of other processes. Each read is a round trip to the coordinator.
 _POLL_SECONDS = 1.0
@@ -42,7 +42,7 @@ class Quarantine:
             try:
                 # Writing nothing creates the file, so that a wrong path is an error before training, not at the first
                 # bad sample.
-                self._write(())
+                self._append(())
             except OSError as error:
                 raise UsageError(
                     f"the quarantine file cannot be written: {error.strerror}",
@@ -51,7 +51,11 @@ class Quarantine:
                 ) from error
 
     def add(self, failed: Sequence[BadRow]) -> None:
-        """Write, or send to the process that writes, the samples of failed rows."""
+        """Write, or send to the process that writes, the samples of failed rows.
+
+        Raises:
+            ResourceError: The file cannot be written.
+        """
         lines = [_entry(bad) for bad in failed]
         if self._writes:
             self._write(lines)
@@ -61,7 +65,11 @@ class Quarantine:
             self._sent += 1
 
     def collect(self, *, now: bool = True) -> None:
-        """Write the entries of other processes. Unless `now`, at most once per second."""
+        """Write the entries of other processes. Unless `now`, at most once per second.
+
+        Raises:
+            ResourceError: The file cannot be written.
+        """
         if self._store is None or not self._writes or (not now and time.monotonic() < self._last_poll + _POLL_SECONDS):
             return
         self._last_poll = time.monotonic()
@@ -75,6 +83,16 @@ class Quarantine:
             self.collect()
 
     def _write(self, lines: Sequence[dict[str, Any]]) -> None:
+        try:
+            self._append(lines)
+        except OSError as error:
+            raise ResourceError(
+                f"the quarantine file can no longer be written: {error.strerror}",
+                given=str(self._path),
+                fix="restore its folder, write permission or disk space and call again; or resume without quarantine",
+            ) from error
+
+    def _append(self, lines: Sequence[dict[str, Any]]) -> None:
         # A sample is listed once, although it fails in every epoch and in every resumed run. Only lines added since the
         # last call are parsed.
         with self._path.open("ab+") as file:
@@ -85,6 +103,7 @@ class Quarantine:
                 file.write(b"\n")
             new = {_key(line): line for line in lines if _key(line) not in self._known}
             file.write("".join(json.dumps(line, ensure_ascii=True) + "\n" for line in new.values()).encode())
+            file.flush()  # a full disk must be noticed before the lines count as known
             self._known |= new.keys()
             self._read = file.tell()
 
