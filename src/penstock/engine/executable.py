@@ -30,8 +30,9 @@ from penstock.plan.placement import PlacementHint, TargetMachine
 from penstock.plan.plan import Plan, make_plan
 from penstock.plan.shard_merge import MergedProgram, ReaderFacts, merge_shards
 from penstock.sources.external.feed_queue import FeedQueue
-from penstock.sources.order.schedule import Schedule
+from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.storage.file_folders import combined_folders_suffix, without_folders
+from penstock.sources.stream import Stream
 from penstock.types import OnError
 
 
@@ -98,17 +99,34 @@ class Executable:
     @property
     def obstacles(self) -> list[tuple[Node, str]]:
         """Feeds whose streams cannot seek, with the reason."""
-        streams = [(node, self.program.streams[node.id][0]) for node in self.plan.graph.feeds]
-        return [(node, stream.seek_obstacle) for node, stream in streams if stream.seek_obstacle is not None]
+        return [(node, stream.seek_obstacle) for node, stream in self._streams if stream.seek_obstacle is not None]
 
-    def check_seeks(self, *, fed_by_hand: bool = False) -> None:
-        """Check that users' sources can return any batch.
+    @property
+    def _streams(self) -> list[tuple[Node, Stream]]:
+        """Each feed with its stream, that of its first block."""
+        return [(node, self.program.streams[node.id][0]) for node in self.plan.graph.feeds]
+
+    def position_batch_size(self, schedule: Schedule) -> int | None:
+        """Return the batch size if the position of a source depends on it, so that states must name it; otherwise None.
+
+        An item of a list of batches is a batch. A list of samples continues from epoch to epoch, and epochs are rounded
+        up to whole batches.
+        """
+        epochs = schedule.batches_per_epoch is not None
+        counts = any(stream.continues and (stream.batched or epochs) for _, stream in self._streams)
+        return schedule.batch_size if counts else None
+
+    def check_seeks(self, step: BatchStep, schedule: Schedule, *, fed_by_hand: bool = False) -> None:
+        """Check that users' sources can return the batch of a step.
 
         Args:
+            step: The step.
+            schedule: The steps of the run.
             fed_by_hand: True to accept inputs that the user feeds: what is fed next is the next batch.
 
         Raises:
-            StateError: A source can only continue from its current position.
+            StateError: A source can only continue from its current position, or returns whole batches, none of which
+                begins at the step.
         """
         for node, why in self.obstacles:
             if fed_by_hand and isinstance(self.program.streams[node.id][0], FeedQueue):
@@ -119,6 +137,15 @@ class Executable:
                 "one with a length and items by number, such as a list",
                 where=node.where,
             )
+        for node, stream in self._streams:
+            if stream.batched and stream.seek_obstacle is None and step.row % schedule.stride:
+                raise StateError(
+                    f"the state was taken under another batch size, and no batch of {node} begins there",
+                    given=f"row {step.row} of the epoch, batch_size={schedule.batch_size}",
+                    expected=f"a multiple of {schedule.stride}, because the source returns whole batches",
+                    fix="the batch_size that it had, or one that divides the row; or samples from the source (batch=False)",
+                    where=node.where,
+                )
 
     def readings(self, order_seed: int, lead: Node | None, rows: int) -> dict[Node, ShardedReader]:
         """Create the sharded reader of each reader, for batches of `rows` rows.

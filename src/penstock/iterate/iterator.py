@@ -185,7 +185,7 @@ class DataIterator(InteractiveIterator):
         room = 0 if budget is None else budget.room
         sources = () if self._executable.program.local else tuple(r.readers[0].source for r in readings.values())
         identity = canonical_definition(graphs[0]), self._executable.dataset, len(readings)
-        self._identity = StateIdentity(*identity, room, sources)
+        self._identity = StateIdentity(*identity, room, sources, self._executable.position_batch_size(schedule))
         # Reentrant, because `__next__` calls `reset` and `reset` calls `next_epoch`, which lock it too.
         self._lock = threading.RLock()  # several threads may take batches
         if len({pipeline.order_seed for pipeline in group}) > 1:
@@ -354,7 +354,7 @@ class DataIterator(InteractiveIterator):
             cursor = self._cursor
             # A state of the current position needs no seek, so it is valid even for a source that cannot seek.
             if step != cursor.step:
-                self._executable.check_seeks()
+                self._executable.check_seeks(step, self._schedule)
             if cursor.budget is not None:
                 cursor.budget.restore(state.get("bad"))
             # The batches that are prepared ahead were computed with the other seeds, so the run is replaced.

@@ -173,7 +173,7 @@ class DebugExecutor:
             EndOfStreamError: The source has no more batches in this epoch.
             PenstockError: The source fails, was not fed, or returns another number of samples than there are rows.
         """
-        turn = BatchRequest(self._epoch, self._iteration, self.rows, self.rows)
+        turn = BatchRequest(self._epoch, self._iteration * self.rows, self.rows, self.rows)
         try:
             columns = stream.batch_copy(turn)
         except EndOfStreamError:

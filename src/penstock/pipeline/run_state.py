@@ -31,7 +31,7 @@ VERSION = 2
 _LIMIT = 1000
 
 # Entries that only some states have; older ones lack "order_seed", "calls" and "files".
-_OPTIONAL = ("order_seed", "calls", "files", "bad", "operators")
+_OPTIONAL = ("order_seed", "calls", "files", "bad", "operators", "batch_size")
 
 _SEEDS, _EPOCHS, _ROWS = 1 << 64, 1 << 32, 1 << 62
 
@@ -46,6 +46,7 @@ class StateIdentity:
         readers: Number of readers.
         room: Maximum size of the entry ``bad`` in bytes of JSON; 0 without such an entry.
         sources: The data sets, unless each shard has its own.
+        batch_size: Number of rows of a batch, if the position of a source depends on it; otherwise None.
     """
 
     definition: CanonicalDefinition
@@ -53,6 +54,7 @@ class StateIdentity:
     readers: int
     room: int = 0
     sources: tuple[Source, ...] = ()
+    batch_size: int | None = None
 
     def state(
         self,
@@ -97,7 +99,9 @@ class StateIdentity:
             "epoch": step.epoch,
             "row": row,
             "totals": list(step.consumed),
-        } | ({"files": self._files} if self._files else {})
+            **({"files": self._files} if self._files else {}),
+            **({} if self.batch_size is None else {"batch_size": self.batch_size}),
+        }
 
     @cached_property
     def _files(self) -> str:
@@ -168,6 +172,17 @@ class StateIdentity:
         # After the check of the order: the row of an endless iterator may be past the end of an epoch.
         _number(state, "row", _ROWS if schedule.length is None else schedule.length)
         step = schedule.step_at(epoch, row, _positions(readers, totals))
+        # States of earlier versions lack the entry.
+        if self.batch_size is not None and (epoch or row):
+            size = _number(state, "batch_size", _ROWS) if "batch_size" in state else self.batch_size
+            if size != self.batch_size:
+                raise StateError(
+                    "the state was taken under another batch size, on which the position in a list depends",
+                    given=f"batch_size={self.batch_size}",
+                    expected=f"{size}, as in the state, because fn.external_source continues a list from batch to "
+                    "batch and from epoch to epoch",
+                    fix=f"batch_size={size}; or fn.readers.items, which resumes under any batch size",
+                )
         # The end of an epoch is a position under every batch size, so the check below does not apply.
         if row == schedule.length:
             return schedule.end(step), seed, order_seed

@@ -94,7 +94,8 @@ class PipelineSession:
         ends = bool(graph.feeds)
         schedule = Schedule(batch_size, None, (*strides, batch_size)[0], strides, length_unknown=ends)
         sources = tuple([reading.readers[0].source for reading in readings.values()])
-        identity = StateIdentity(canonical_definition(graph), executable.dataset, len(readings), sources=sources)
+        definition, rows = canonical_definition(graph), executable.position_batch_size(schedule)
+        identity = StateIdentity(definition, executable.dataset, len(readings), sources=sources, batch_size=rows)
         step = schedule.first()
         if state is not None:
             step, seed, order_seed = identity.step(
@@ -104,7 +105,7 @@ class PipelineSession:
                 new_definition=False,
             )
             if step != schedule.first():
-                executable.check_seeks(fed_by_hand=True)
+                executable.check_seeks(step, schedule, fed_by_hand=True)
             readings = executable.readings(order_seed, None, batch_size)
         # DALI's queue includes the batch that `run` returns; with depth 1, `run` calls a source late.
         depth = max(pipeline.prefetch_queue_depth - bool(graph.feeds), 0)

@@ -18,7 +18,7 @@ class BatchRequest(NamedTuple):
 
     Args:
         epoch: Number of the epoch, from 0.
-        iteration: Number of the batch in the epoch, from 0.
+        first: Number of samples of the epoch before the batch. A state of another batch size can make it any number.
         max_rows: Rows of a full batch.
         rows: Rows of this batch.
         batches_before: Number of batches in earlier epochs, if these are counted.
@@ -26,16 +26,16 @@ class BatchRequest(NamedTuple):
     """
 
     epoch: int
-    iteration: int
+    first: int
     max_rows: int
     rows: int
     batches_before: int = 0
     rows_before: int = 0
 
     @property
-    def first(self) -> int:
-        """Number of samples of the epoch before the batch."""
-        return self.iteration * self.max_rows
+    def iteration(self) -> int:
+        """Number of the batch in the epoch, from 0."""
+        return self.first // self.max_rows
 
 
 class EndOfStreamError(Exception):
@@ -58,6 +58,10 @@ class Stream(ABC):
     """Number of batches to announce through `prefetch` before they are requested."""
     seek_obstacle: str | None = None
     """Reason for which only the next batch can be requested; None if any batch can."""
+    batched: bool = False
+    """True if the source returns whole batches, so that a batch begins at a multiple of the batch size."""
+    continues: bool = False
+    """True if an epoch continues where the previous one has ended."""
 
     def __init__(self) -> None:
         # Results until they are released, in the order in which the source gave them.
@@ -110,9 +114,7 @@ class Stream(ABC):
         if batch is None:
             # If another source, or `size`, ended the previous epoch, the end of this source is still pending. It
             # belongs to that epoch, so it is skipped; but a rewind must return to it.
-            pending = (
-                self.seek_obstacle is not None and request.epoch > 0 and request.iteration == 0 and not self._ended
-            )
+            pending = self.seek_obstacle is not None and request.epoch > 0 and not request.first and not self._ended
             batch = self._next_result(request)
             if pending and isinstance(batch, EndOfStreamError):
                 self._produced[_skipped_end(request)] = batch
@@ -182,4 +184,4 @@ class Stream(ABC):
 
 def _skipped_end(request: BatchRequest) -> BatchRequest:
     """Return the key of an end that was skipped before the first batch of an epoch."""
-    return request._replace(iteration=-1)
+    return request._replace(first=-1)

@@ -105,6 +105,45 @@ def test_a_state_goes_on_where_it_was(decorator):
     assert firsts(other)[0][0] == 2000
 
 
+def test_another_batch_size_continues_with_the_next_sample():
+    """The source has no dtype, so its first sample is probed, and must not be taken for that of the position."""
+
+    def counted():
+        return fn.external_source(lambda info: np.int32(info.idx_in_epoch), batch=False)
+
+    run = iterator(counted, batch_size=4, size=24)
+    next(run)
+    other = iterator(counted, batch_size=10, size=24)
+    other.set_state(run.get_state())
+    assert [batch["x"].tolist() for batch in other] == [[*range(4, 14)], [*range(14, 24)]]
+    assert other.at_end
+
+
+@pytest.mark.parametrize(
+    ("source", "batch", "size", "message"),
+    [
+        (lambda number: np.full(4, number), True, 6, r"no batch of external_source begins there(.|\n)*a multiple of 6"),
+        ([np.full(4, number) for number in range(6)], True, 8, r"in a list depends(.|\n)*4, as in the state"),
+        ([np.int32(number) for number in range(24)], False, 8, r"in a list depends(.|\n)*4, as in the state"),
+    ],
+    ids=["batches", "list of batches", "list"],
+)
+def test_what_counts_batches_refuses_another_batch_size(source, batch, size, message):
+    def define():
+        return fn.external_source(source, batch=batch)
+
+    run = iterator(define, batch_size=4, size=24)
+    other = iterator(define, batch_size=size, size=24)
+    other.set_state(run.get_state())  # nothing has been counted before the first batch
+    next(run), next(run)
+    with pytest.raises(errors.StateError, match=message):
+        other.set_state(run.get_state())
+    older = {name: entry for name, entry in run.get_state().items() if name != "batch_size"}
+    same = iterator(define, batch_size=4, size=24)
+    same.set_state(older)
+    assert next(same)["x"].tolist() == next(run)["x"].tolist()
+
+
 @pytest.mark.parametrize(
     "source",
     [

@@ -282,7 +282,7 @@ function, kinds = worker_sources.{source}, [SampleKind()]
 source = FunctionStream(function, informed=True, batch_info=False, kinds=kinds, batch=False, name="it")
 stream = ParallelStream(source, pickled(source, "it"), WorkerPool(2), ahead=1, alone=False)
 stream.batch(BatchRequest(0, 0, 4, 4))
-stream.prefetch(BatchRequest(0, 2, 4, 4))
+stream.prefetch(BatchRequest(0, 8, 4, 4))
 print(*[child.pid for child in psutil.Process().children()], flush=True)
 {then}
 """

@@ -218,12 +218,12 @@ class StreamFeeder:
 
     def _request(self, step: BatchStep, node: Node) -> BatchRequest:
         parts = self._blocks if node.id in self._local else 1
-        schedule = self._schedule
+        schedule, max_rows = self._schedule, self._schedule.batch_size // parts
         # Some sources count batches or rows over all epochs.
         return BatchRequest(
             step.epoch,
-            step.row // schedule.stride,
-            schedule.batch_size // parts,
+            step.row * max_rows // schedule.stride,
+            max_rows,
             step.rows // parts,
             step.epoch * self._batches_per_epoch,
             step.epoch * (self._rows_per_epoch // parts),

@@ -236,7 +236,7 @@ class InProcessStream(ExternalStream):
         """Return the probed value if it is the requested one; otherwise call the source."""
         if self._probed:
             value = self._probed.popleft()
-            if self.seek_obstacle is not None or (request.epoch, request.iteration, row or 0) == (0, 0, 0):
+            if self.seek_obstacle is not None or (request.epoch, request.first, row or 0) == (0, 0, 0):
                 return value
         return self._fetched(request, row)
 

@@ -88,6 +88,8 @@ class SequenceStream(InProcessStream):
         **how: As for `InProcessStream`.
     """
 
+    continues = True
+
     def __init__(self, items: Any, cycle: Cycle, *, kinds: Sequence[SampleKind], **how: Any) -> None:
         super().__init__(kinds, **how)
         self._source, self._cycle = items, cycle
@@ -97,12 +99,13 @@ class SequenceStream(InProcessStream):
         length = len(self._source)
         items_per_batch = 1 if row is None else request.max_rows
         before = request.batches_before if row is None else request.rows_before
+        first = request.iteration if row is None else request.first + row
         if self._cycle == "raise" and before:
             # Like an iterator, the sequence restarts in place of an epoch whose first batch it does not fill.
             per_epoch = before // request.epoch
             begun = (length - min(items_per_batch, per_epoch)) // per_epoch + 1
             before = request.epoch % max(begun, 1) * per_epoch
-        number = before + request.iteration * items_per_batch + (row or 0)
+        number = before + first
         ended = number >= length and self._cycle != "quiet"
         if not length or ended or (self._cycle == "no" and request.epoch and not before):
             raise StopIteration

@@ -37,7 +37,7 @@ class ParallelStream(ExternalStream):
     ) -> None:
         super().__init__(source.kinds, several=source.several, batch=source.batched, name=source.name)
         self.prefetch_depth = ahead
-        self.seek_obstacle = source.seek_obstacle
+        self.seek_obstacle, self.continues = source.seek_obstacle, source.continues
         self._workers, self._alone = workers, alone
         self._number = workers.add(payload)
         self._pending: dict[BatchRequest, Sequence[PendingRequest]] = {}
@@ -123,7 +123,7 @@ class ParallelStream(ExternalStream):
         # Requests whose worker ended, and those that a seek has skipped, are dropped.
         for other, tickets in list(self._pending.items()):
             if any(ticket.lost for ticket in tickets) or (
-                self.seek_obstacle is None and (other.epoch, other.iteration) < (request.epoch, request.iteration)
+                self.seek_obstacle is None and (other.epoch, other.first) < (request.epoch, request.first)
             ):
                 self._forget([other])
         if self.seek_obstacle is None or not self._pending:
