@@ -416,6 +416,31 @@ def test_sample_0_may_be_bad(on_error):
         data_iterator(definition, ["x"], reader_name="r")(batch_size=10)
 
 
+@pytest.mark.parametrize("kind", ["list", "function", "generator", "batches"])
+def test_first_samples_of_a_source_may_be_bad(kind):
+    samples = [np.int32(number) for number in range(12)]
+
+    def definition():
+        source = {
+            "list": samples,
+            "function": lambda info: samples[info.idx_in_epoch],
+            "generator": iter(samples),
+            "batches": np.split(np.array(samples), 3),
+        }[kind]
+        data = fn.external_source(source, batch=kind == "batches")
+        check = refusing(bad)
+        return fn.python_function(data, function=lambda number: np.full(5, check(number)), dtype=np.int32, ndim=1)
+
+    bad = {0, 1, 7}
+    options = {"on_error": "skip", "max_bad_rate": (1.0, 1000), "size": 12}
+    made = data_iterator(definition, ["x", "valid"], **options)(batch_size=4)
+    rows = np.concatenate([batch["x"] for batch in made])
+    assert rows.tolist() == [[0 if number in bad else number] * 5 for number in range(12)]
+    bad = set(range(12))
+    with pytest.raises(SampleError, match="0 is bad"):
+        data_iterator(definition, ["x", "valid"], **options)(batch_size=4)
+
+
 @pytest.mark.parametrize("on_error", ["raise", "skip", "replace"])
 def test_lack_of_resources_is_not_a_bad_sample(on_error, tmp_path, monkeypatch):
     for number in range(8):

@@ -143,7 +143,7 @@ class Executable:
                     f"the state was taken under another batch size, and no batch of {node} begins there",
                     given=f"row {step.row} of the epoch, batch_size={schedule.batch_size}",
                     expected=f"a multiple of {schedule.stride}, because the source returns whole batches",
-                    fix="the batch_size that it had, or one that divides the row; or samples from the source (batch=False)",
+                    fix="the batch_size that it had, or one that divides the row; or a source of samples, batch=False",
                     where=node.where,
                 )
 

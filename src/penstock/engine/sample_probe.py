@@ -10,7 +10,7 @@ from penstock.core.stage_timers import StageTimers
 from penstock.engine.graph_program import GraphProgram
 from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.sharded_reader import ShardedReader
-from penstock.errors import DefinitionError, PenstockError, SourceError
+from penstock.errors import DefinitionError, PenstockError, SampleError, SourceError
 from penstock.graph import Graph, Node, Value
 from penstock.plan.plan import fix_for_ragged
 from penstock.plan.shape_demand import apply_shapes, propagate_shapes, ragged_sources, values_needing_one_shape
@@ -22,6 +22,9 @@ from penstock.types import OnError
 # Samples to compute in search of one that takes a branch. More would delay the start of a program.
 _MAX_SAMPLES = 256
 
+# Samples of a stream to try if the first ones are bad and skipped. Samples that a source cannot return again are kept.
+_MAX_SKIPPED = 16
+
 
 def resolve_shapes(program: MergedProgram, *, dense_outputs: bool, on_error: OnError = "raise") -> MergedProgram:
     """Fill in the assumed-same shapes of a program from sample 0.
@@ -30,7 +33,7 @@ def resolve_shapes(program: MergedProgram, *, dense_outputs: bool, on_error: OnE
         program: The merged program.
         dense_outputs: True if its outputs must be dense.
         on_error: Policy for bad samples of readers that do not have their own. Unless it is "raise", another sample
-            replaces sample 0 if that is bad.
+            replaces sample 0 if that is bad; with "skip", also one of the first samples of a stream.
 
     Raises:
         SampleError: Sample 0 is bad.
@@ -97,16 +100,35 @@ def _samples(
         )
         readings[node] = ShardedReader([alone], [0], 1, seed=0, number=number, leads=True)
     leader, schedule = next(iter(readings.values()), None), Schedule(1, None, 1, (1,) * len(readings))
-    host = GraphProgram(graph, RunContext(readings, leader, 0, schedule, StageTimers(), on_error))
-    feeds = {node: _first(node, program.streams[node.id][0]) for node in graph.feeds}
+    streams = {node: program.streams[node.id][0] for node in graph.feeds}
+    # No sample replaces a bad one of a stream, and a skipped one has no shape, so the stream's next samples are tried.
+    of_row: OnError = "raise" if streams else on_error
+    host = GraphProgram(graph, RunContext(readings, leader, 0, schedule, StageTimers(), of_row))
     samples: dict[Value, Array] = {}
-    limit = 1 if feeds else _MAX_SAMPLES  # a stream can return only its first sample again later
+    limit = _MAX_SAMPLES if not streams else _MAX_SKIPPED if on_error == "skip" else 1
+    failure: SampleError | None = None
     for row in range(min((limit, *[reading.length for reading in readings.values()]))):
         step = BatchStep(epoch=0, row=row, consumed=(row,) * len(readings), rows=1)
-        seen = {value: column[0] for value, column in zip(values, host.compute(step, feeds), strict=True)}
+        try:
+            columns = host.compute(step, {node: _sample(node, stream, row) for node, stream in streams.items()})
+        except EndOfStreamError:
+            break
+        except SourceError:
+            # A source may fail past its end. The bad sample is the more useful error.
+            if failure is None:
+                raise
+            break
+        except SampleError as error:
+            if not streams or on_error != "skip":
+                raise
+            failure = failure or error
+            continue
+        seen = {value: column[0] for value, column in zip(values, columns, strict=True)}
         samples = {value: np.asarray(sample) for value, sample in seen.items() if sample is not None} | samples
         if all(value in samples for value in needed):
             return samples
+    if failure is not None:
+        raise failure
     value = next(value for value in needed if value not in samples)
     raise DefinitionError(
         f"{value} needs one shape, and none of the first {limit} samples takes its branch",
@@ -116,11 +138,13 @@ def _samples(
     )
 
 
-def _first(node: Node, stream: Stream) -> Columns:
-    """Return the first sample of a stream."""
+def _sample(node: Node, stream: Stream, number: int) -> Columns:
+    """Return one of the first samples of a stream."""
     try:
-        return stream.probe()
+        return stream.probe_later(number) if number else stream.probe()
     except EndOfStreamError:
+        if number:
+            raise
         raise SourceError("there are no data: the source ends before the first batch", where=node.where) from None
     except PenstockError as error:
         error.where = error.where or node.where

@@ -86,6 +86,17 @@ class Stream(ABC):
             EndOfStreamError: There is none.
         """
 
+    def probe_later(self, number: int) -> Columns:
+        """Return a sample after the first as columns of one row, without consuming it.
+
+        Args:
+            number: Number of the sample, from 1.
+
+        Raises:
+            EndOfStreamError: There is none, or it would have to be consumed.
+        """
+        raise EndOfStreamError
+
     @abstractmethod
     def same_source(self, other: Stream) -> bool:
         """Return True if another stream, made for another shard, produces the same batches."""

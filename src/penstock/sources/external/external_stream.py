@@ -148,7 +148,7 @@ class InProcessStream(ExternalStream):
         self._lends = lends
         # The request whose batch is still in the source's memory.
         self._lent_request: BatchRequest | None = None
-        # The first batch or sample, which `probe` has taken before it was requested.
+        # The first batch or samples, which `probe` and `probe_later` have taken before they were requested.
         self._probed: deque[Any] = deque()
         # Samples of a batch that a failure left incomplete, if the source cannot return them again.
         self._incomplete: list[list[Any]] = []
@@ -174,6 +174,23 @@ class InProcessStream(ExternalStream):
             self._probed.append(copy_arrays(first) if self._lends else first)
         columns = self._checked(self._converted([self._probed[0]]))
         return tuple([column[:1] for column in columns])
+
+    def probe_later(self, number: int) -> Columns:
+        """Return a sample after the first; of a source of batches, one of the first batch."""
+        self.probe()
+        value, row = self._probed[0], number
+        if not self.batched:
+            row = 0
+            if self.seek_obstacle is None:
+                value = self._fetched(BatchRequest(0, 0, number + 1, number + 1), number)
+            else:
+                while len(self._probed) <= number:
+                    self._probed.append(copy_arrays(self._fetched(BatchRequest(0, 0, 1, 1), len(self._probed))))
+                value = self._probed[number]
+        columns = self._checked(self._converted([value]))
+        if row >= len(columns[0]):
+            raise EndOfStreamError
+        return tuple([column[row : row + 1] for column in columns])
 
     def produce(self, request: BatchRequest) -> Columns:
         """Call the source."""

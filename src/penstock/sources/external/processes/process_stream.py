@@ -71,6 +71,18 @@ class ParallelStream(ExternalStream):
             self._probed.append(first)
         return tuple([column[:1] for column in self._checked(first)])
 
+    def probe_later(self, number: int) -> Columns:
+        """Return a sample after the first; of a source of batches, one of the first batch."""
+        if self.seek_obstacle is None:
+            columns = self._checked(self._result(BatchRequest(0, 0, number + 1, number + 1), self._ask))
+        else:
+            if not self._probed:
+                self.probe()
+            columns = self._checked(self._probed[0])
+        if number >= len(columns[0]):
+            raise EndOfStreamError
+        return tuple([column[number : number + 1] for column in columns])
+
     def rewind(self) -> None:
         """Forget the batches that were prefetched. A source that can only continue keeps its requests."""
         super().rewind()
