@@ -27,6 +27,6 @@ def test_too_many_pixels_for_one_are_refused():
 
 @pytest.mark.parametrize("filters", [types.INTERP_LINEAR, types.INTERP_GAUSSIAN])
 def test_pixels_beyond_the_edge_are_the_edge(filters):
-    """Also if the filter of each is wide: without a shortcut, the number of steps is that of the pixels of the region."""
+    """Also if the filter of each is wide: without a shortcut, each tap of the region takes a step."""
     (images,) = run(lambda x: resize(x, [1e8, 1e8], [200, 200], interp_type=filters), IMAGES[:1], layout="HWC")
     assert (images == 200).all()

@@ -15,8 +15,8 @@ _NN, _CUBIC, _LANCZOS, _GAUSSIAN = map(int, (INTERP_NN, INTERP_CUBIC, INTERP_LAN
 # Columns of an axis mapping, in the order of the fields of `penstock.image.describe.axis_mapping.AxisMapping`.
 BEGIN, END, LOW, HIGH, SIZE, START, LENGTH, MIRRORED, FILTER, ANTIALIAS = range(10)
 
-# A pixel of the result with at least this many taps, all beyond one edge of the image, is the edge pixel. This bounds the
-# time for ROIs that are far outside; for fewer taps, the weights keep the rounding errors of their sum.
+# A pixel of the result with at least this many taps, all beyond one edge of the image, is the edge pixel. This bounds
+# the time for ROIs that are far outside; for fewer taps, the weights keep the rounding errors of their sum.
 _MANY = 8192
 
 # Constant of the compiled variants (see `resample_rows.blending`): False compiles code for triangles only.

@@ -47,7 +47,8 @@ def to_decibels(
         data: Numbers that are not negative, any shape.
         multiplier: 10 for powers, 20 for magnitudes.
         reference: Value of 0 dB, not 0; None uses the largest value of each sample.
-        cutoff_db: Lower limit of the result, in dB; at least that of the smallest float32, -448.5 for a multiplier of 10.
+        cutoff_db: Lower limit of the result, in dB; at least that of the smallest float32, -448.5 for a multiplier
+            of 10.
 
     Returns:
         float32, same shape and layout.
