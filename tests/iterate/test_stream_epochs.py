@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from penstock import LastBatchPolicy, data_iterator, fn, peekable_data_iterator
+from penstock import LastBatchPolicy, Pipeline, data_iterator, fn, peekable_data_iterator
 from penstock.errors import SourceError
 
 
@@ -219,8 +219,36 @@ def test_states_of_operators_pass_the_end_of_an_epoch(decorator, size):
     iterator, other = definition(batch_size=2, device_id=0), definition(batch_size=2, device_id=0)
     for epoch in range(3):
         assert values(iterator) == [3 * epoch + number for number in range(3)]
-        other.set_state(iterator.get_state())  # at the end of an epoch, which the other iterator does not know
+        other.set_state(iterator.get_state())
+        assert other.at_end
         if decorator is peekable_data_iterator:
             with pytest.raises(StopIteration):
                 other.peek_async().result(timeout=60)
+        other.reset()
         assert values(itertools.islice(other, 1)) == [3 * epoch + 3]
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_restored_pipeline_knows_that_its_source_has_ended(depth):
+    def make(checkpoint=None):
+        with Pipeline(batch_size=2, prefetch_queue_depth=depth, seed=1, checkpoint=checkpoint) as pipeline:
+            pipeline.set_outputs(fn.external_source(lambda n: np.full(2, n, np.int32) if n < 2 else next(iter(()))))
+        return pipeline
+
+    def first_batch(pipeline):
+        pipeline.reset()
+        try:
+            return int(pipeline.run()[0][0])
+        except StopIteration:
+            return None
+
+    pipeline = make()
+    pipeline.run()
+    pipeline.run()
+    before = pipeline.checkpoint()
+    with pytest.raises(StopIteration):
+        pipeline.run()
+    restored = make(pipeline.checkpoint())
+    assert first_batch(restored) == first_batch(pipeline) == 0
+    # With depth 1, a source is asked for a batch when `run` needs it, so no end is known to `reset` before.
+    assert first_batch(make(before)) == (None if depth == 1 else 0)

@@ -180,6 +180,15 @@ class Run:
         """
         return self._operator_state.before(step) if self._operator_state else None
 
+    def check_state(self, step: BatchStep, state: Sequence[Sequence[Any]] | None, *, allow_reset: bool) -> None:
+        """Check the arguments of `resume`, without a change.
+
+        Raises:
+            StateError: The state belongs to other operators.
+        """
+        if self._operator_state:
+            self._operator_state.arrays_of(step, state, allow_reset=allow_reset)
+
     def resume(self, step: BatchStep, state: Sequence[Sequence[Any]] | None, *, allow_reset: bool = False) -> None:
         """Restore the state of stateful operators at a step.
 

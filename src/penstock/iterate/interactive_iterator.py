@@ -3,7 +3,6 @@
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 from types import TracebackType
 from typing import Annotated, Any, Self
@@ -16,7 +15,7 @@ from penstock.engine.executable import Executable, lead_reader
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.jobs.members import IteratorMembership
 from penstock.engine.run import Run
-from penstock.errors import PenstockError, StateError, UsageError
+from penstock.errors import StateError, UsageError
 from penstock.graph import Node, Range, check_annotations
 from penstock.iterate.iterator_html import iterator_html
 from penstock.iterate.next_batch_figure import show_next
@@ -55,10 +54,6 @@ class InteractiveIterator(ABC):
         """Begin the next epoch."""
 
     @abstractmethod
-    def close(self) -> None:
-        """Stop the threads."""
-
-    @abstractmethod
     def _form(self, arrays: Sequence[Any]) -> Any: ...
 
     @abstractmethod
@@ -69,6 +64,10 @@ class InteractiveIterator(ABC):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    def close(self) -> None:
+        """Stop the threads and free the prepared batches, as dropping the iterator does. The next batch restarts it."""
+        self._cursor.close()
 
     def __repr__(self) -> str:
         from penstock.plan.explain import describe_data  # noqa: PLC0415  # for texts alone
@@ -120,10 +119,7 @@ class InteractiveIterator(ABC):
         """
         with self._lock:
             # After the last batch that `size` allows, asking would take the first batch of the next epoch.
-            if self._schedule.length_unknown and self._cursor.step.row and not self._cursor.at_end:
-                with suppress(EndOfStreamError, PenstockError):  # an error is raised again where the batch is taken
-                    self._cursor.peek()
-            return self._cursor.at_end
+            return self._cursor.ends_here() if self._cursor.step.row else self._cursor.at_end
 
     def _warn_if_empty(self) -> None:
         """Warn at the end of an epoch that has no batches, since a loop that trains on nothing looks like a success."""
@@ -190,12 +186,19 @@ class InteractiveIterator(ABC):
                 self._cursor.run.resume(target, self._known_state(target))
             self._move(target)
 
-    def _move(self, step: BatchStep) -> None:
-        """Move to a step. Each process of a job must move to the same one, at the same batch."""
+    def _move(self, step: BatchStep, *, ended: bool = False) -> None:
+        """Move to a step. Each process of a job must move to the same one, at the same batch.
+
+        Args:
+            step: The step.
+            ended: True if an external source ended the epoch at this step. It is asked again.
+        """
         if self._membership is not None:
             seeds = f"seeds {self._seed} and {self._order_seed}"
             self._membership.move(f"row {step.row} of epoch {step.epoch} with {seeds}")
         self._cursor.seek(step)
+        if ended:
+            self._cursor.ends_here()
 
     @check_annotations
     def batch_at(self, epoch: Annotated[int, Range(0)], step: Annotated[int, Range(0)]) -> Any:

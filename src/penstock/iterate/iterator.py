@@ -308,10 +308,10 @@ class DataIterator(InteractiveIterator):
     def reset(self) -> None:
         """Begin the next epoch if this one has ended; otherwise log a warning and do nothing."""
         with self._lock:
-            if not self.at_end:
+            if self.at_end:
+                self.next_epoch()
+            else:
                 _log.warning("reset() in the middle of an epoch does nothing; the epoch continues")
-                return
-            self.next_epoch()
 
     def next_epoch(self) -> None:
         """Begin the next epoch, even in the middle of one. Does nothing at the beginning of an epoch."""
@@ -326,11 +326,12 @@ class DataIterator(InteractiveIterator):
         `max_bad_rate` needs, so that the limits apply across interruptions.
         """
         with self._lock:
-            step, cursor = self._cursor.step, self._cursor
+            cursor, step = self._cursor, self._cursor.step
             operators = cursor.run.carried(self._schedule.batch_at_or_after(step))
             bad = None if cursor.budget is None else cursor.budget.state()
-            readings = self._readings(self._order_seed).values()
-            return self._identity.state(step, self._schedule, self._seed, self._order_seed, readings, operators, bad)
+            readings, ended = self._readings(self._order_seed).values(), cursor.stream_ended
+            seeds = self._seed, self._order_seed
+            return self._identity.state(step, self._schedule, *seeds, readings, operators, bad, ended=ended)
 
     @check_annotations
     def set_state(self, state: Any, *, new_definition: bool = False) -> None:
@@ -355,6 +356,9 @@ class DataIterator(InteractiveIterator):
             # A state of the current position needs no seek, so it is valid even for a source that cannot seek.
             if step != cursor.step:
                 self._executable.check_seeks(step, self._schedule)
+            start, operators = self._schedule.batch_at_or_after(step), operator_arrays(state)
+            # Before any change, so that the iterator stays where it is if the state is refused.
+            cursor.run.check_state(start, operators, allow_reset=new_definition)
             if cursor.budget is not None:
                 cursor.budget.restore(state.get("bad"))
             # The batches that are prepared ahead were computed with the other seeds, so the run is replaced.
@@ -362,10 +366,9 @@ class DataIterator(InteractiveIterator):
                 cursor.run.close()
                 self._seed, self._order_seed = seeds
                 cursor.run = self._make_run()
-            start = self._schedule.batch_at_or_after(step)
-            cursor.run.resume(start, operator_arrays(state), allow_reset=new_definition)
+            cursor.run.resume(start, operators, allow_reset=new_definition)
             # A batch that was peeked belongs to the old position, so the cursor forgets it even if the step is equal.
-            self._move(step)
+            self._move(step, ended=state.get("ended", False))
 
     # PyTorch's names, for programs and libraries that call them.
     state_dict, load_state_dict = get_state, set_state
@@ -394,7 +397,3 @@ class DataIterator(InteractiveIterator):
             fix="make one in the other process from the same definition; pass iterator.get_state() to its set_state()",
             where=self._executable.plan.graph.outputs[0].node.where,
         )
-
-    def close(self) -> None:
-        """Stop the threads and free the prepared batches, as dropping the iterator does. The next batch restarts it."""
-        self._cursor.close()

@@ -370,8 +370,8 @@ class Pipeline(SavedPipeline):
         """Begin the next epoch if an external source has ended this one. As in DALI, readers ignore it."""
         if self._debugger is not None:
             self._debugger.reset()
-        if self._session is not None:
-            self._session.reset()
+        if self._session is not None or (self.restored_state is not None and self._definition.is_ready):
+            self._start().reset()
 
     def __reduce__(self) -> Any:
         """Refuse to be pickled or copied: a pipeline holds threads and arrays."""

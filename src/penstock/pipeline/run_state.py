@@ -31,9 +31,11 @@ VERSION = 2
 _LIMIT = 1000
 
 # Entries that only some states have; older ones lack "order_seed", "calls" and "files".
-_OPTIONAL = ("order_seed", "calls", "files", "bad", "operators", "batch_size")
+_OPTIONAL = ("order_seed", "calls", "files", "ended", "bad", "operators", "batch_size")
 
 _SEEDS, _EPOCHS, _ROWS = 1 << 64, 1 << 32, 1 << 62
+
+_AS_IT_WAS = "pass on what get_state() returned as it was"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class StateIdentity:
         readings: Iterable[ShardedReader],
         operators: Sequence[Sequence[Any]] | None,
         bad: Mapping[str, Any] | None = None,
+        *,
+        ended: bool = False,
     ) -> dict[str, Any]:
         """Return the state at a step: at most 1 KB of JSON, and the arrays that operators carry.
 
@@ -79,12 +83,14 @@ class StateIdentity:
             readings: The readers.
             operators: Arrays that operators carry; None if there are none.
             bad: Counts of bad samples, if they are tolerated.
+            ended: True if an external source has ended the epoch at this step.
         """
         readers = list(readings)
         totals = [reader.samples_passed(total) for reader, total in zip(readers, step.consumed, strict=True)]
         step = replace(step, consumed=tuple(totals))
         state: dict[str, Any] = {} if operators is None else {"operators": [list(leaves) for leaves in operators]}
         state |= {} if bad is None else {"bad": bad}
+        state |= {"ended": True} if ended else {}
         row = schedule.length if schedule.is_epoch_end(step) else step.row
         return state | self._entries(step, row or 0, seed, order_seed, _order_of(readers)) | {"calls": self._calls}
 
@@ -112,8 +118,9 @@ class StateIdentity:
     def _calls(self) -> str:
         """Text of the definition as far as it fits, so that an error can name the call that changed."""
         # With the largest numbers, so that the text has the same length at every step and the limit always holds.
+        parts = {"calls": "", "bad": "", "ended": True}
         largest = self._entries(BatchStep(_EPOCHS, _ROWS, (_ROWS,) * self.readers, 0), _ROWS, _SEEDS, _SEEDS, "0" * 8)
-        return _pack(self.definition.calls, _LIMIT - self.room - len(json.dumps(largest | {"calls": "", "bad": ""})))
+        return _pack(self.definition.calls, _LIMIT - self.room - len(json.dumps(largest | parts)))
 
     def step(
         self,
@@ -290,6 +297,9 @@ def _check_form(state: Any) -> None:
         raise StateError(
             "totals in a state are whole numbers", given=short_repr(totals), expected="one for each reader"
         )
+    ended = cast(Any, state.get("ended", True))
+    if not isinstance(ended, bool):
+        raise StateError("ended in a state is a boolean", given=short_repr(ended), fix=_AS_IT_WAS)
 
 
 def _number(state: Mapping[str, Any], name: str, largest: int, value: Any = None) -> int:
@@ -300,7 +310,7 @@ def _number(state: Mapping[str, Any], name: str, largest: int, value: Any = None
             f"{name} in a state is a whole number",
             given=f"{number!r:.60}",
             expected=f"0 to {largest}",
-            fix="pass on what get_state() returned as it was",
+            fix=_AS_IT_WAS,
         )
     return int(number)
 
@@ -360,12 +370,27 @@ def _encode_array(array: Any) -> dict[str, Any]:
 
 
 def operator_arrays(state: Mapping[str, Any]) -> list[list[Any]] | None:
-    """Return the arrays that operators carry, from a state or from its JSON; None if there are none."""
+    """Return the arrays that operators carry, from a state or from its JSON; None if there are none.
+
+    Raises:
+        StateError: The entry ``operators`` does not have this form.
+    """
     if "operators" not in state:
         return None
-    return [[_decode(leaf) if isinstance(leaf, Mapping) else leaf for leaf in leaves] for leaves in state["operators"]]
+    try:
+        return [[_decode(leaf) for leaf in leaves] for leaves in state["operators"]]
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
+        raise StateError(
+            "operators in a state is a list of lists of arrays",
+            given=short_repr(state["operators"]),
+            fix=f"{_AS_IT_WAS}; checkpoints() returns it as JSON",
+        ) from error
 
 
-def _decode(leaf: Mapping[str, Any]) -> np.ndarray[Any, Any]:
-    data = base64.b64decode(leaf["data"])
-    return np.frombuffer(data, np.dtype(leaf["dtype"])).reshape(leaf["shape"])
+def _decode(leaf: Any) -> np.ndarray[Any, Any]:
+    """Return an array that is an array or in the form of `_encode_array`."""
+    if not isinstance(leaf, Mapping):
+        return np.asarray(leaf)
+    encoded = cast(Mapping[str, Any], leaf)
+    data = base64.b64decode(encoded["data"])
+    return np.frombuffer(data, np.dtype(encoded["dtype"])).reshape(encoded["shape"])

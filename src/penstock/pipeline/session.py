@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -16,7 +15,7 @@ from penstock.engine.failures.error_budget import ErrorBudget, ErrorLimits
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import SingleDevice
-from penstock.errors import DefinitionError, PenstockError, UsageError
+from penstock.errors import DefinitionError, UsageError
 from penstock.graph import Graph, Node, Value
 from penstock.graph.identity.fingerprint import canonical_definition
 from penstock.graph.ir.reader_lineage import reader_value_of
@@ -46,7 +45,8 @@ class PipelineSession:
         identity: Identity of its states.
         readings: The readers.
         seeds: Seed of random numbers, and seed of the readers' orders.
-        sources_ahead: True if sources are asked for a batch before `run` returns the one before it.
+        asks_sources: True if the definition has sources that can be asked for a batch before it is requested.
+        runs_ahead: True if batches are computed before they are requested.
         has_begun: True after the first batch.
     """
 
@@ -57,7 +57,8 @@ class PipelineSession:
     identity: StateIdentity
     readings: Mapping[Node, ShardedReader]
     seeds: tuple[int, int]
-    sources_ahead: bool
+    asks_sources: bool
+    runs_ahead: bool
     has_begun: bool = False
 
     @classmethod
@@ -116,15 +117,18 @@ class PipelineSession:
         if state is not None:
             run.resume(step, operator_arrays(state))
             cursor.seek(step)
+            if state.get("ended"):
+                cursor.ends_here()
         fed = any(isinstance(executable.program.streams[node.id][0], FeedQueue) for node in executable.plan.graph.feeds)
-        ahead = ends and depth > 0 and not fed
-        return cls(graph, executable, cursor, origins, identity, readings, (seed, order_seed), ahead)
+        seeds = seed, order_seed
+        return cls(graph, executable, cursor, origins, identity, readings, seeds, ends and not fed, depth > 0)
 
     def state(self) -> dict[str, Any]:
         """Return the position as plain JSON, and the arrays that operators carry."""
         step, cursor = self.cursor.step, self.cursor
         operators = cursor.run.carried(step)
-        return self.identity.state(step, cursor.schedule, *self.seeds, self.readings.values(), operators)
+        readings, ended = self.readings.values(), cursor.stream_ended
+        return self.identity.state(step, cursor.schedule, *self.seeds, readings, operators, ended=ended)
 
     def outputs(self) -> tuple[TensorList, ...]:
         """Return the next batch.
@@ -148,11 +152,14 @@ class PipelineSession:
         """Begin the next epoch if an external source has ended this one."""
         # A source that works ahead has been asked for the batch after the last one, so the end of the epoch is known
         # before `run` raises StopIteration. Programs that compare two pipelines reset both when the first one ends.
-        if self.sources_ahead and self.cursor.step.row and not self.cursor.at_end:
-            with contextlib.suppress(EndOfStreamError, PenstockError):  # an error belongs to the next batch
-                self.cursor.peek()
+        if self.runs_ahead and self.cursor.step.row:
+            self.ends_here()
         if self.cursor.at_end:
             self.cursor.end_epoch()
+
+    def ends_here(self) -> bool:
+        """Ask the sources for the next batch. Return True if they have ended the epoch."""
+        return self.cursor.ends_here() if self.asks_sources else self.cursor.at_end
 
 
 def _sample_origin(value: Value, readings: Mapping[Node, ShardedReader]) -> SampleOrigin | None:

@@ -121,6 +121,24 @@ def test_states_of_other_operators_are_refused():
         iterator.set_state({**state, "operators": [[np.float32(0)]]})
 
 
+@pytest.mark.parametrize("operators", [[[np.float32(0)]], [1, 2], 3, None, [[{"dtype": "int32"}]]])
+def test_a_refused_state_leaves_the_iterator_where_it_is(operators):
+    definition_of_numbers = data_iterator(
+        lambda: fn.jax_function(lambda total, x: (total + 1, x + total), state=np.int32(0))(fn.readers.arrays([1, 2])),
+        ["x"],
+        size=None,
+        on_error="replace",
+    )
+    iterator = definition_of_numbers(batch_size=1, seed=2)
+    next(iterator)
+    before = iterator.get_state()
+    bad = {**before["bad"], "rows": 1000}
+    with pytest.raises(StateError, match="operators"):
+        iterator.set_state({**before, "seed": 1, "bad": bad, "operators": operators})
+    assert iterator.get_state() == before
+    assert next(iterator)["x"].tolist() == [3]
+
+
 def test_saved_state_is_never_overwritten():
     iterator = make()(batch_size=8, seed=2)
     next(iterator)

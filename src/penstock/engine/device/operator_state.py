@@ -58,7 +58,7 @@ class OperatorState:
             self.save_after(following, self._snapshots[step])
 
     def resume(self, step: BatchStep, state: Sequence[Sequence[Any]] | None, *, allow_reset: bool = False) -> None:
-        """Restore the state at a step.
+        """Restore the state at a step. After an error, everything is as it was.
 
         Args:
             step: The step.
@@ -68,10 +68,20 @@ class OperatorState:
         Raises:
             StateError: The saved state belongs to other operators.
         """
-        self._snapshots.clear()
+        arrays = self.arrays_of(step, state, allow_reset=allow_reset)
+        self._snapshots = {} if arrays is None else {step: self._place(arrays)}
+
+    def arrays_of(
+        self, step: BatchStep, state: Sequence[Sequence[Any]] | None, *, allow_reset: bool
+    ) -> Sequence[Sequence[Any]] | None:
+        """Return the arrays that `resume` restores with these arguments; None if the state at the step is unknown.
+
+        Raises:
+            StateError: The saved state belongs to other operators.
+        """
         initial = [node.operator.initial_state for node in self._nodes if isinstance(node.operator, DeviceKernel)]
         if state is None and not allow_reset and any((step.epoch, step.row, *step.consumed)):
-            return  # `before` raises when a batch is requested; without one, the state is not needed
+            return None  # `before` raises when a batch is requested; without one, the state is not needed
         arrays = initial if state is None else [[np.asarray(leaf) for leaf in leaves] for leaves in state]
         kinds, expected = (
             [[(leaf.dtype, leaf.shape) for leaf in leaves] for leaves in nodes] for nodes in (arrays, initial)
@@ -80,4 +90,4 @@ class OperatorState:
             if not allow_reset:
                 raise StateError("the saved state belongs to other operators", given=kinds, expected=expected)
             arrays = initial
-        self._snapshots[step] = self._place(arrays)
+        return arrays
