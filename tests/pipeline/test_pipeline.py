@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock import DataIterator, Pipeline, backend, fn, pipeline_def, types
-from penstock.errors import ArgumentTypeError, StateError, UnknownNameError, UsageError
+from penstock.errors import ArgumentTypeError, SourceError, StateError, UnknownNameError, UsageError
 from penstock.graph.identity.fingerprint import fingerprint
 
 
@@ -150,6 +150,43 @@ def test_batches_are_scheduled_and_shared():
     assert mine.empty()
     mine.outputs()  # without a request, `outputs` is `run`
     assert mine.empty()
+
+
+def test_a_batch_that_fails_stays_scheduled():
+    failures = iter([False, True, False])
+
+    def load(index):
+        if next(failures):
+            raise OSError("a transient failure")
+        return np.full(2, index, np.int32)
+
+    with Pipeline(batch_size=2, prefetch_queue_depth=0) as pipeline:
+        pipeline.set_outputs(fn.external_source(load, dtype=np.int32, ndim=0))
+    pipeline.schedule_run()
+    pipeline.schedule_run()
+    pipeline.share_outputs()
+    with pytest.raises(SourceError, match="transient"):
+        pipeline.share_outputs()
+    assert not pipeline.empty()
+    assert pipeline.share_outputs()[0].as_array().tolist() == [1, 1]
+    assert pipeline.empty()
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+@pytest.mark.parametrize("scheduled", [1, 2])
+def test_a_loop_over_scheduled_batches_ends_with_the_source(depth, scheduled):
+    with Pipeline(batch_size=2, prefetch_queue_depth=depth) as pipeline:
+        source = [np.full(2, number, np.int32) for number in range(3)]
+        pipeline.set_outputs(fn.external_source(source, cycle="raise"))
+    for _ in range(2):
+        for _ in range(scheduled):
+            pipeline.schedule_run()
+        batches = []
+        while not pipeline.empty():
+            batches.append(int(pipeline.share_outputs()[0][0]))
+            pipeline.schedule_run()
+        assert batches == [0, 1, 2]
+        pipeline.reset()
 
 
 def of_items(data):

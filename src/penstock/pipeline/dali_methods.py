@@ -159,8 +159,7 @@ class DaliMethods:
     def outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
         """Return the next batch, like `run`. It counts as a batch of `schedule_run`. `cuda_stream` is ignored."""
         del cuda_stream
-        self._scheduled = max(self._scheduled - 1, 0)
-        return self._next_batch()
+        return self._requested_batch()
 
     def schedule_run(self) -> None:
         """Request one more batch.
@@ -177,14 +176,24 @@ class DaliMethods:
         `cuda_stream` is ignored.
 
         Raises:
-            StopIteration: No batch was requested.
+            StopIteration: No batch was requested, or an external source has ended.
             SampleError: A sample of the batch is bad.
         """
         del cuda_stream
         if not self._scheduled:
             raise StopIteration
-        self._scheduled -= 1
-        return self._next_batch()
+        return self._requested_batch()
+
+    # Not `outputs`, which a derived class may have overridden by `share_outputs`.
+    def _requested_batch(self) -> tuple[TensorList, ...]:
+        try:
+            batch = self._next_batch()
+        except StopIteration:
+            self._scheduled = 0  # as in DALI, requests past the end of the data do not count
+            raise
+        # After the batch: one that fails stays requested, so that the next call tries again.
+        self._scheduled = max(self._scheduled - 1, 0)
+        return batch
 
     def release_outputs(self) -> None:
         """Release the batch of `share_outputs`. Has no effect here: batches are not recycled."""
@@ -193,7 +202,9 @@ class DaliMethods:
     _run, _share_outputs, _release_outputs = schedule_run, share_outputs, release_outputs
 
     def empty(self) -> bool:
-        """Return True if all requested batches have been returned."""
+        """Return True if all requested batches have been returned. Requests past the end of a source do not count."""
+        if self._scheduled and self._session is not None and self._session.ends_here():
+            self._scheduled = 0
         return not self._scheduled
 
     def start_py_workers(self) -> None:
