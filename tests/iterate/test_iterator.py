@@ -448,6 +448,20 @@ def test_contiguous_shards_read_static_parts():
     assert "static parts" in iterator.explain()
 
 
+@pytest.mark.parametrize("shards", [None, 4])
+@pytest.mark.parametrize("padded", [False, True])
+def test_partial_batches_of_contiguous_shards_of_different_length_are_refused(shards, padded):
+    def numbers(count, shard_id=3, num_shards=4):
+        shard = {"shard_id": shard_id, "num_shards": num_shards, "shard_mode": "contiguous"}
+        return fn.readers.arrays(np.arange(count), name="r", pad_last_batch=padded, **shard)
+
+    layout = None if shards is None else sharding(shards)
+    make = data_iterator(numbers, ["x"], reader_name="r", last_batch_policy=PARTIAL, sharding=layout)
+    assert make(count=24, batch_size=8).size == (24 if shards else 6)
+    with pytest.raises(UsageError, match="shards of one length"):
+        make(count=23, batch_size=8)
+
+
 def test_local_readers_have_their_own_order():
     def numbers(shard_id, num_shards):
         return fn.readers.arrays(np.arange(5, dtype=np.int32) + 10 * shard_id, name="r")

@@ -143,7 +143,7 @@ def may_end_early(planned: Executable) -> bool:
 
 
 def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolicy, layout: BatchLayout) -> Schedule:
-    """Return the steps of an iterator.
+    """Return the steps over readers.
 
     Args:
         readings: The sharded reader of each reader.
@@ -153,7 +153,7 @@ def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolic
         layout: Layout of batches on the devices.
 
     Raises:
-        UsageError: An epoch has no batch, or a last one that the devices do not divide.
+        UsageError: An epoch has no batch, or PARTIAL cannot deliver the last one.
     """
     lead = lead_reader(readings)
     stride = rows if lead is None else lead.stride(rows)
@@ -172,6 +172,26 @@ def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolic
     _warn_of_repeated_samples(readings, schedule)
     _warn_of_unrelated_orders(readings)
     return schedule
+
+
+def iterator_schedule(
+    readings: Readings, rows: int, size: int, policy: LastBatchPolicy, layout: BatchLayout
+) -> Schedule:
+    """Return the steps of an iterator; see `schedule_of`.
+
+    Raises:
+        UsageError: Same as `schedule_of`; or PARTIAL would deliver a sample twice.
+    """
+    lead = lead_reader(readings)
+    # Not in `schedule_of`: dynamic mode has no PAD, and there the shorter shards repeat a sample, as its page says.
+    if policy is LastBatchPolicy.PARTIAL and lead is not None and lead.is_leader and not lead.equal_shards:
+        order = lead.orders[0]
+        raise UsageError(
+            "PARTIAL needs shards of one length: a shorter one would repeat a sample in its last batch",
+            given=f"{order.length} samples in {order.shards} contiguous shards",
+            fix='LastBatchPolicy.PAD, which masks the repeated row; or shard_mode="global"',
+        )
+    return schedule_of(readings, rows, size, policy, layout)
 
 
 def _warn_of_repeated_samples(readings: Readings, schedule: Schedule) -> None:

@@ -27,9 +27,9 @@ from penstock.iterate.epoch_schedule import (
     choose_epoch,
     epoch_is_exact,
     epoch_size,
+    iterator_schedule,
     may_end_early,
     no_length,
-    schedule_of,
 )
 from penstock.iterate.host_description import host_executor
 from penstock.iterate.interactive_iterator import InteractiveIterator
@@ -171,7 +171,7 @@ class DataIterator(InteractiveIterator):
         self._pipes, self._num_gpus, self._last_batch_policy = list(group), 1, last_batch_policy
         self._meter = StageTimers()
         readings = self._readings(self._order_seed)
-        schedule = schedule_of(readings, self.batch_size, size, last_batch_policy, layout)
+        schedule = iterator_schedule(readings, self.batch_size, size, last_batch_policy, layout)
         self._check_schedule(schedule)
         self._schedule = schedule = replace(schedule, length_unknown=lead is None and may_end_early(self._executable))
         check_feeds(self._executable, schedule)
