@@ -109,6 +109,10 @@ def moved():
     return halve
 
 
+def by_number(number):
+    return np.full(2, number)
+
+
 def reordered(*, first):
     reader = images()
     bright, dark = (lambda: reader + 1), (lambda: fn.flip(reader))
@@ -141,6 +145,10 @@ SAME = {
         ),
     ),
     "hints": (images, lambda: images(initial_fill=100, read_ahead=True)),
+    "worker processes": (
+        lambda: fn.external_source(by_number, dtype=types.INT64, ndim=0),
+        lambda: fn.external_source(by_number, dtype=types.INT64, ndim=0, parallel=True, prefetch_queue_depth=2),
+    ),
     "shards": (images, lambda: images(shard_id=1, num_shards=2)),
     "other data": (images, lambda: fn.readers.arrays(IMAGES + 1, layout="HWC")),
     "names": (images, lambda: images(name="train")),

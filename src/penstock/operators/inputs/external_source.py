@@ -60,7 +60,7 @@ def external_source(
     batch: bool | None = None,
     batch_info: bool = False,
     repeat_last: bool = False,
-    parallel: bool = False,
+    parallel: PerformanceHint[bool] = False,
     prefetch_queue_depth: PerformanceHint[Annotated[int, Range(1, 1000)]] = 1,
     no_copy: PerformanceHint[bool] = False,
     cuda_stream: PerformanceHint[Any] = None,
