@@ -182,7 +182,7 @@ class InteractiveIterator(ABC):
         with self._lock:
             target = self._step_of(epoch, step)
             if target != self._cursor.step:
-                self._executable.check_seeks()
+                self._executable.check_seeks(target, self._schedule)
                 self._cursor.run.resume(target, self._known_state(target))
             self._move(target)
 
