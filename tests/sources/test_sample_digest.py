@@ -41,7 +41,7 @@ def write_files(folder, value):
 def source_of(reader, **arguments):
     with Pipeline(batch_size=1) as pipeline:
         results = reader(**arguments)
-        pipeline.set_outputs(*(results.values() if isinstance(results, dict) else np.ravel(results)))
+        pipeline.set_outputs(*(results if isinstance(results, list) else [results]))
     return next(node.operator.source for node in pipeline.graph.nodes if isinstance(node.operator, Reader))
 
 

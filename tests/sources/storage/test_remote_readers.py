@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from read_source import check_worker_process
+from simplejpeg import encode_jpeg
 
 from penstock import Pipeline, fn, tfrecord
 from penstock.cli import main
@@ -106,6 +107,10 @@ def test_folders_may_have_relative_parts_and_slashes(folder, s3):
 @pytest.mark.filterwarnings("ignore:.*class folder:penstock.errors.PenstockWarning")
 @pytest.mark.parametrize("source", ["/train", "/train/", "/train/list"])
 def test_pack_from_a_store(source, folder, s3, capsys):
+    for value, name in enumerate(NAMES[:4]):
+        image = encode_jpeg(np.full((8, 8, 3), value, np.uint8))
+        (folder / name).write_bytes(image)
+        s3.put(f"train/{name}", image)
     for root in (folder, s3):
         text = "".join(f"{name} 3\n" for name in NAMES[:4])
         folder.joinpath("list").write_text(text) if root is folder else s3.put("train/list", text.encode())
