@@ -1,5 +1,6 @@
 """The command `penstock plan` with unusual programs; tests/test_examples.py prints the plans of usual ones."""
 
+import signal
 import threading
 
 import pytest
@@ -52,12 +53,15 @@ def train(iterator):
     ],
     ids=["thread", "all in a thread", "pool"],
 )
-def test_a_program_that_iterates_in_a_thread_ends(tmp_path, monkeypatch, capsys, rest):
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN], ids=["default", "ignored"])
+def test_a_program_that_iterates_in_a_thread_ends(tmp_path, monkeypatch, capsys, rest, handler):
     # That of pytest reports the end of a thread by SystemExit, too.
     monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+    before = signal.signal(signal.SIGINT, handler)
     program = tmp_path / "train.py"
     program.write_text(f"{TRAINING}\n{rest}\nprint('saved')\n")
     assert main(["plan", str(program)]) == 0
+    assert signal.signal(signal.SIGINT, before) is handler
     for thread in threading.enumerate():
         if thread.name.startswith("Thread-"):
             thread.join(10)

@@ -126,15 +126,16 @@ def dry_run(
 def _handles_interrupts(dry: DryRun) -> Generator[None]:
     """Let threads of the program end the main thread, unless somebody else handles the signal."""
     # Only the main thread may set handlers.
-    own = threading.current_thread() is threading.main_thread()
-    if not own or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    own, before = threading.current_thread() is threading.main_thread(), signal.getsignal(signal.SIGINT)
+    # Shells let processes in the background ignore the signal.
+    if not own or before not in (signal.default_int_handler, signal.SIG_IGN):
         yield
         return
     signal.signal(signal.SIGINT, dry.interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, before)
 
 
 def active_dry_run() -> DryRun | None:
