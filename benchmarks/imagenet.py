@@ -22,7 +22,7 @@ from typing import Any
 
 import jax
 from data import Files, jpegs
-from imagenet_by_hand import by_hand
+from imagenet_by_hand import by_hand, decoding_alone
 from imagenet_frameworks import grain, pillow, tf_data, torch_data_loader
 from jax.sharding import NamedSharding, PartitionSpec
 from measure import BATCH, REFERENCES, Batches, arguments, compare, epochs, selected
@@ -80,6 +80,7 @@ CONTENDERS: dict[str, Any] = {
     "penstock, reduced": partial(penstock, reduced=True),
     "by hand": by_hand,
     "by hand, aligned": partial(by_hand, aligned=True),
+    "decoding alone": decoding_alone,
     "tf.data": tf_data,
     "Grain": grain,
     "torch DataLoader": torch_data_loader,
