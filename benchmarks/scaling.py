@@ -60,7 +60,7 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
         if kernels:
             _wait(kernels * (rows.stop - rows.start))
 
-    shorten = libjpeg_turbo._with_height  # noqa: SLF001
+    shorten = libjpeg_turbo._with_height  # noqa: SLF001  # no public function makes the copy alone
 
     def shorten_header(data: Any, frame: int, height: int) -> Any:
         return shorten(data[: frame + 7], frame, height)  # NumPy copies the file itself without the GIL

@@ -60,6 +60,17 @@ def check_number_count(name: str, value: Any, count: int, item: str = "axis") ->
         )
 
 
+def check_per_channel(name: str, value: Any, images: Spec, layout: str) -> None:
+    """Check that an argument has one number, or one per channel of images, if their channels are known.
+
+    Raises:
+        DefinitionError: It has another number of numbers.
+    """
+    channels = images.shape[layout.index("C")] if "C" in layout else 1
+    if channels is not None:
+        check_number_count(name, value, channels, "channel")
+
+
 def numbers_per_axis(xp: Any, numbers: Any, axes: Any, ndim: int, default: Any) -> Any:
     """Return one number per axis of the data from numbers per named axis, where each sample names its own axes.
 

@@ -35,6 +35,7 @@ from penstock.image.describe.steps import (
     ScaleStep,
     Step,
     TransposeStep,
+    check_fill_count,
 )
 from penstock.types import is_bfloat16
 
@@ -217,22 +218,11 @@ class PassBuilder:
         now.dtype = step.dtype
 
     def _fill(self, step: FillStep) -> None:
-        self._check_fill(step.values.shape[1])
-        if self._last.padded_axes:
-            self._last.value_ops.append(step)
-
-    def _check_fill(self, count: int) -> None:
-        """Check that there is one fill value, or one per channel. Loops would repeat too few values.
-
-        Raises:
-            ValueError: There is another number of them. The device program knows the channels from a spec.
-        """
         now = self._last
         channels = next((axis.numbers.length for axis in now.axes if axis.source == now.channel), 1)
-        if count == 1 or not isinstance(channels, np.ndarray):
-            return
-        for extent in channels[channels != count][:1]:
-            raise ValueError(f"there are {count} fill values, and the image has {extent} channels")
+        check_fill_count(step.values.shape[1], channels)
+        if now.padded_axes:
+            now.value_ops.append(step)
 
     def _arrange(self, step: TransposeStep) -> None:
         now = self._flush() if self._last.apply else self._last

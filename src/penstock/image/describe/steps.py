@@ -155,6 +155,22 @@ class FillStep(StepWithTerms):
     term_names = ("values",)
 
 
+def check_fill_count(count: int, channels: Rows) -> None:
+    """Check that there is one fill value, or one per channel. Loops would repeat too few values.
+
+    Args:
+        count: Number of fill values.
+        channels: Number of channels per image. Only a NumPy array is checked: specs tell those of the device program.
+
+    Raises:
+        ValueError: There is another number of them.
+    """
+    if count == 1 or not isinstance(channels, np.ndarray):
+        return
+    for extent in channels[channels != count][:1]:
+        raise ValueError(f"there are {count} fill values, and the image has {extent} channels")
+
+
 @dataclass(frozen=True, slots=True)
 class TransposeStep:
     """Transposition.

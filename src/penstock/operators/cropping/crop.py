@@ -16,7 +16,7 @@ from penstock.numerics.casting import result_dtype
 from penstock.operators.cropping.border_window import BORDERS, BorderWindow, WindowPolicy, convert
 from penstock.operators.cropping.crop_arguments import CropPositionArguments, make_window
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
-from penstock.operators.number_arguments import check_number_count
+from penstock.operators.number_arguments import check_per_channel
 from penstock.types import DALIImageType, is_float
 
 
@@ -74,9 +74,8 @@ class Crop(WindowOperator):
     def infer(self, images: Spec, **place: Any) -> Spec:
         """Return the spec of the window."""
         layout, bounds = images.layout or self.window.layout, self.window.bounds(images, place)
-        channels = images.shape[self.window.layout.index("C")] if "C" in self.window.layout else 1
-        if channels is not None and self.window.policy == "pad":
-            check_number_count("fill_values", self.window.fill, channels, "channel")
+        if self.window.policy == "pad":
+            check_per_channel("fill_values", self.window.fill, images, self.window.layout)
         return Spec(self.dtype, self.window.shape(images, place), layout, bounds=bounds)
 
     def describe(self, images: ImageInfo, bits: Any, **place: Any) -> Sequence[Step]:

@@ -11,7 +11,7 @@ from penstock.graph import Argument, DataNode, Images, apply, assumed_layout, op
 from penstock.image.codecs.image_header import MAX_PIXELS
 from penstock.image.describe.steps import CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.operators.number_arguments import as_floats, check_number_count
+from penstock.operators.number_arguments import as_floats, check_number_count, check_per_channel
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,7 @@ class Paste(ImageOperator):
 
     def infer(self, images: Spec, **_arguments: Any) -> Spec:
         """Return the spec of the input with an unknown height and width."""
-        channels = images.shape[self.layout.index("C")] if "C" in self.layout else 1
-        if channels is not None:
-            check_number_count("fill_value", self.fill, channels, "channel")
+        check_per_channel("fill_value", self.fill, images, self.layout)
         extents = tuple(None if axis in "HW" else n for axis, n in zip(self.layout, images.shape, strict=True))
         return Spec(images.dtype, extents, images.layout or self.layout)
 

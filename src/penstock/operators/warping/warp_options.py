@@ -13,7 +13,7 @@ from penstock.graph import SPATIAL, Argument, DataNode, DType, NotEmpty, assumed
 from penstock.graph.ir.argument_schema import as_numbers
 from penstock.image.codecs.image_header import MAX_PIXELS
 from penstock.image.describe.custom_pass import CustomPass, custom_steps
-from penstock.image.describe.steps import ImageInfo, Step
+from penstock.image.describe.steps import ImageInfo, Step, check_fill_count
 from penstock.image.image_operator import ImageOperator
 from penstock.image.kernels.border_modes import Border
 from penstock.image.passes.sampling_coordinates import CoordinateMap
@@ -101,9 +101,7 @@ class WarpOptions:
         """
         sizes = list(images.sizes)
         channels = sizes[self.layout.index("C")] if "C" in self.layout else np.ones(1, np.int32)
-        if len(self.fill) > 1 and images.xp is np:
-            for extent in channels[channels != len(self.fill)][:1]:
-                raise ValueError(f"there are {len(self.fill)} fill values, and the image has {extent} channels")
+        check_fill_count(len(self.fill), channels)
         if size is not None:
             for axis, extents in zip(self.axes, size, strict=True):
                 sizes[axis] = extents
