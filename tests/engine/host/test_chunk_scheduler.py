@@ -33,9 +33,10 @@ def test_chunks(seconds, rows, workers, ahead, chunks):
 @pytest.mark.parametrize(
     ("seconds", "by_sample", "whole", "pairs"),
     [
-        (10e-6, False, False, True),
+        (5e-6, False, False, True),
+        (10e-6, False, False, False),  # worth two threads
         (10e-6, True, False, True),  # one thread computes them all
-        (10e-6, False, True, False),
+        (5e-6, False, True, False),
         (50e-6, True, False, False),  # a batch is worth two chunks
         (100e-6, False, False, False),
         (None, False, False, False),

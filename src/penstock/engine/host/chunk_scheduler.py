@@ -15,8 +15,12 @@ _CHEAP_SAMPLE_SECONDS = 60e-6
 # Cost in seconds per batch below which the consumer's thread computes it: handing it to a thread takes 300 to 700 us.
 _LIGHT_BATCH_SECONDS = 1e-3
 
-# Cost in seconds that is worth another chunk. Cheaper batches are computed in pairs instead, which saves 4 to 12 % of
-# CPU time for batches of 256 to 1,024 images of 32x32 that are resized, and 15 % for 256 JPEGs of 28x28.
+# Cost in seconds per batch below which a thread computes two batches at once. That saves 15 to 25 % of the CPU time of
+# batches of 1 to 2 ms. Only one pair is in work with two batches ahead, so that one thread computes: batches of 2.5 ms
+# and more take 1.5 to 1.8 times as long in pairs, and no less CPU time.
+_PAIR_SECONDS = 2e-3
+
+# Cost in seconds that is worth another chunk.
 _CHUNK_SECONDS = 10e-3
 
 # Rows below which chunks are too small, if the chunks of the batches in preparation occupy all workers anyway. The
@@ -69,9 +73,10 @@ class ChunkScheduler:
 
     def pairs_batches(self, rows: int) -> bool:
         """True if a thread computes two batches of `rows` rows at once."""
-        # Threads may share samples that run Python, unless these are so cheap that one thread computes them all.
-        shared = self._by_sample and not self.cheap
-        return not (self._whole or shared) and self._sample_seconds * rows <= _CHUNK_SECONDS
+        if self._whole or (self._by_sample and not self.cheap):  # threads may share samples that run Python
+            return False
+        # One thread computes all cheap samples, so a pair keeps no other thread from work.
+        return self._sample_seconds * rows <= (_CHUNK_SECONDS if self.cheap else _PAIR_SECONDS)
 
     def record(self, seconds: float, rows: int) -> None:
         """Note that `rows` rows took `seconds` seconds."""

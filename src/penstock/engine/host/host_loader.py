@@ -10,8 +10,8 @@ Contract of this module:
   of the following batches of the epoch, as if they were one larger batch. Rows are independent, so results do not
   change. Waiting counts as time: a slow disk, or a function that sleeps, is work for a thread. Worker processes compute
   light batches, too.
-* **Pairs.** Small dense batches that are not light, but not worth several chunks, are computed two at a time on a
-  thread: that halves the cost of Python per batch. If Python runs per sample, threads may share the samples instead,
+* **Pairs.** Small dense batches that are not light, but nearly, are computed two at a time on a thread: that halves the
+  cost of Python per batch. If Python runs per sample, threads may share the samples instead,
   unless these are so cheap that one thread computes all chunks. Worker processes and input hosts compute two batches at
   the same time instead. If a pair fails, its batches are computed again one by one.
 * **GIL.** Samples that take microseconds exchange the GIL so often that two threads are slower than one. One thread
