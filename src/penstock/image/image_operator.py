@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -70,6 +70,11 @@ class ImageDecoder(Operator, FusibleOperator):
     reduced: bool
     """True if images may be decoded at a reduced size before they are resized to less than half."""
 
+    @property
+    def runs_python_per_sample(self) -> bool:
+        """True unless `direct_decoding` decodes many files in one call."""
+        return True
+
     @abstractmethod
     def read_headers(self, files: Sequence[Any]) -> ImageHeaders:
         """Read the headers of files; `ImageHeaders.of` makes them of a header per file.
@@ -90,15 +95,10 @@ class ImageDecoder(Operator, FusibleOperator):
             reductions: 2, 4 or 8 for an image that is decoded at 1/2, 1/4 or 1/8 of its size; otherwise 1.
         """
 
-    def decode_directly(
-        self,
-        files: Sequence[Any],
-        headers: ImageHeaders,
-        heights: Sequence[int],
-        memory: Mapping[int, Any] | Sequence[Any],
-        rows: Sequence[int],
-    ) -> Sequence[int]:
-        """Decode images, or the rows at their top, into memory: those for which that takes one call of a library.
+    def direct_decoding(
+        self, files: Sequence[Any], headers: ImageHeaders, heights: Sequence[int]
+    ) -> Callable[[Mapping[int, Any] | Sequence[Any], range], Sequence[int]]:
+        """Prepare the decoding of images, or the rows at their top, into memory: for those that need nothing else.
 
         By default, none.
 
@@ -106,14 +106,13 @@ class ImageDecoder(Operator, FusibleOperator):
             files: Bytes of the files.
             headers: Headers of the files.
             heights: Per file, the number of rows to decode, with all columns; 0 to leave the file out.
-            memory: Per file, memory for its pixels: uint8, C-contiguous, of their size.
-            rows: Indices of the files to decode.
 
         Returns:
-            Indices of the files that are left, for `decode_region`.
+            A function for one thread. It takes, per file, memory for its pixels: uint8, C-contiguous, of their size;
+            and the rows of the files to decode. It returns the rows that are left, for `decode_region`.
         """
-        del files, headers, heights, memory
-        return rows
+        del files, headers, heights
+        return lambda _memory, rows: rows
 
     @abstractmethod
     def decode_region(self, data: Any, header: Any, region: Region | None, memory: Any, reduce: int) -> Any:

@@ -1,34 +1,37 @@
-"""Functions of the C library that compiled loops call."""
+"""Functions of the C library, and of other libraries of the system, that compiled loops call."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from penstock.native import machine_code
 
 
 @functools.cache
-def _library() -> ctypes.CDLL:
+def _c_library() -> ctypes.CDLL:
     return ctypes.CDLL(None)
 
 
 class CFunction:
-    """Function of the C library. Machine code contains its name, and finds the address when it is loaded.
+    """Function of a library. Machine code contains its name, and finds the address when it is loaded.
 
     Args:
         name: Name of the function.
         result: Kind of the result, as in `machine_code.parse_kinds`. Pointers are "i8".
         arguments: Kinds of the arguments, separated by spaces.
+        library: Function that loads the library, or raises OSError; the C library by default. Functions of any other
+            library must be registered before machine code is loaded that calls them.
 
     >>> CFunction("labs", "i8", "i8")(-3)
     3
     """
 
-    def __init__(self, name: str, result: str, arguments: str) -> None:
+    def __init__(self, name: str, result: str, arguments: str, library: Callable[[], ctypes.CDLL] = _c_library) -> None:
         self.digest = repr((name, result, arguments))
+        self._library = library
         self._name, self._kinds = name, (result, *arguments.split())
 
     def __call__(self, *arguments: int) -> int:
@@ -37,13 +40,21 @@ class CFunction:
 
     @functools.cached_property
     def exists(self) -> bool:
-        """True if the process has the function. A loop that calls a missing function cannot be compiled."""
-        return hasattr(_library(), self._name)
+        """True if the library has the function. A loop that calls a missing function cannot be compiled."""
+        try:
+            return hasattr(self._library(), self._name)
+        except OSError:
+            return False
+
+    def register(self) -> None:
+        """Tell machine code the address of the function, whose library the process need not share with others."""
+        function = getattr(self._library(), self._name)
+        machine_code.register_function(self._name, cast(int, ctypes.cast(function, ctypes.c_void_p).value))
 
     @functools.cached_property
     def python_function(self) -> Callable[..., Any]:
         """The function for uncompiled loops."""
-        function = getattr(_library(), self._name)
+        function = getattr(self._library(), self._name)
         function.restype, *function.argtypes = [machine_code.c_type(kind) for kind in self._kinds]
         return function
 

@@ -244,6 +244,11 @@ def external_function(name: str, result: str, *arguments: str) -> Any:
     return numba.types.ExternalFunction(name, kinds[0](*kinds[1:]))
 
 
+def register_function(name: str, address: int) -> None:
+    """Let machine code find a function of a library whose names the process does not share."""
+    _llvm().add_symbol(name, address)
+
+
 def c_type(kind: str) -> Any:
     """Return the type of a kind of number in ctypes."""
     return _NUMBERS[kind][0]

@@ -11,6 +11,7 @@ from penstock import DataIterator, fn, types
 from penstock.errors import SampleError
 from penstock.image.execute import decode_executor
 from penstock.image.execute.decode_executor import DecodedPlaces
+from penstock.image.image_operator import ImageDecoder
 from penstock.operators.decoders.image import DecodeImage
 
 SQUARES = np.arange(8 * 12 * 12 * 3).reshape(8, 12, 12, 3).astype(np.uint8)
@@ -77,7 +78,7 @@ def test_pixels_that_are_not_what_was_announced_are_refused(monkeypatch):
         return decode_region(self, *arguments)[:-1]
 
     monkeypatch.setattr(DecodeImage, "decode_region", too_low)
-    monkeypatch.setattr(DecodeImage, "decode_directly", lambda _self, *arguments: arguments[-1])
+    monkeypatch.setattr(DecodeImage, "direct_decoding", ImageDecoder.direct_decoding)
     said = r"sample 0 (.|\n)*damaged: the pixels are 11 x 12 x 3, but the header announces 12 x 12 x 3"
     with pytest.raises(SampleError, match=said):
         pipeline(lambda images: fn.flip(images), KINDS[0]).run()

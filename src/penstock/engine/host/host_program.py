@@ -204,8 +204,8 @@ def _narrows(value: Value, plan: Plan) -> bool:
 
 def _runs_python_per_sample(plan: Plan) -> bool:
     stages = list(flat_stages(plan.stages))
-    chains = [stage.nodes[0].operator for stage in stages if stage.way is StageKind.CHAIN]
-    decodes = any(isinstance(operator, FusibleOperator) and operator.starts_group for operator in chains)
+    heads = [stage.nodes[0].operator for stage in stages if stage.way is StageKind.CHAIN]
+    decodes = any(isinstance(operator, FusibleOperator) and operator.runs_python_per_sample for operator in heads)
     return decodes or any(stage.way in (StageKind.SAMPLE, StageKind.CACHE) for stage in stages)
 
 

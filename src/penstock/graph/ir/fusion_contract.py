@@ -147,6 +147,11 @@ class FusibleOperator(ABC):
     """True if it can only start a chain, because its input is not a value of the family (such as encoded bytes)."""
 
     @property
+    def runs_python_per_sample(self) -> bool:
+        """True if it makes a call from Python for each sample, so that threads compete for the GIL."""
+        return False
+
+    @property
     def traceable(self) -> bool:
         """True if the device program can describe it when its arguments or random bits vary by row."""
         return True

@@ -1,6 +1,7 @@
 """One interface to all libraries that decode images."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from penstock.core import Array
 from penstock.core.dataclass import dataclass
-from penstock.image.codecs import jpeg_header, libjpeg_turbo, nvimgcodec, pillow
+from penstock.image.codecs import jpeg_header, libjpeg_turbo, nvimgcodec, pillow, turbojpeg
 from penstock.image.codecs.exif_orientation import (
     UPRIGHT,
     apply_orientation,
@@ -19,7 +20,10 @@ from penstock.image.codecs.exif_orientation import (
 from penstock.image.codecs.image_header import HEIGHT, ImageHeader, ImageHeaders, Region
 from penstock.types import RGB, DALIImageType, YCbCr
 
-Backend = Literal["simplejpeg", "nvimgcodec"]
+Backend = Literal["simplejpeg", "turbojpeg", "nvimgcodec"]
+
+# Decodes some of the files, the rows of a range, into the memory of each. Returns the rows that are left.
+DirectDecoding = Callable[[Mapping[int, Array] | Sequence[Array], range], Sequence[int]]
 
 # nvImageCodec decodes a region if it is at most this fraction of the pixels that simplejpeg would decode, and at least
 # this many pixels fewer. It needs 0.1 ms more per image and saves 0.02 ms per 10,000 pixels: most of the work is the
@@ -35,11 +39,12 @@ class ImageCodec:
         output_type: Channels of the result.
         adjust_orientation: Apply the EXIF orientation.
         fast_idct: Use libjpeg's faster, less accurate inverse DCT.
-        backend: Library that decodes regions of JPEGs. "simplejpeg" skips the rows below a region, "nvimgcodec"
-            everything around it. The pixels are the same.
+        backend: Library that decodes JPEGs. "simplejpeg" skips the rows below a region, and so does "turbojpeg", which
+            decodes many files in one call; "nvimgcodec" skips everything around it. The pixels are the same.
 
     Raises:
         MissingExtraError: The package of the backend is not installed.
+        ResourceError: The system library of the backend is not installed.
     """
 
     output_type: DALIImageType = RGB
@@ -50,6 +55,13 @@ class ImageCodec:
     def __post_init__(self) -> None:
         if self.backend == "nvimgcodec":
             nvimgcodec.check_installed()
+        elif self.backend == "turbojpeg":
+            turbojpeg.check_installed()
+
+    @property
+    def decodes_batches(self) -> bool:
+        """True if the usual files are decoded many in one call."""
+        return self.backend == "turbojpeg" and self.output_type is not YCbCr
 
     def header(self, data: Array) -> ImageHeader:
         """Read the header of a file, without decoding pixels.
@@ -114,30 +126,25 @@ class ImageCodec:
             result[row] = self.region_to_decode(header, region, int(reductions[row]))
         return result
 
-    def decode_directly(
-        self,
-        files: Sequence[Array],
-        headers: ImageHeaders,
-        heights: Sequence[int],
-        memory: Mapping[int, Array] | Sequence[Array],
-        rows: Sequence[int],
-    ) -> Sequence[int]:
-        """Decode images, or the rows at their top, into memory: those for which that takes one call of libjpeg-turbo.
+    def direct_decoding(self, files: Sequence[Array], headers: ImageHeaders, heights: Sequence[int]) -> DirectDecoding:
+        """Prepare the decoding of images, or the rows at their top, into memory: for those that need nothing else.
 
         Args:
             files: Bytes of the files.
             headers: Headers of the files.
             heights: Per file, the number of rows to decode: all, or those above the bottom of a `region_to_decode` that
                 has all columns; 0 to leave the file out.
-            memory: Per file, memory for its pixels: uint8, C-contiguous, of their size.
-            rows: Indices of the files to decode.
 
         Returns:
-            Indices of the files that are left, which `decode` decodes or refuses.
+            A function for one thread. It takes, per file, memory for its pixels: uint8, C-contiguous, of their size;
+            and the rows of the files to decode. It returns the rows that are left, which `decode` decodes or refuses.
         """
         if self.output_type is YCbCr:
-            return rows
-        return libjpeg_turbo.decode_directly(files, headers, heights, memory, rows, self.output_type, self.fast_idct)
+            return lambda _memory, rows: rows
+        arguments = files, headers, heights, self.output_type, self.fast_idct
+        if self.backend == "turbojpeg":
+            return turbojpeg.DirectDecoding(*arguments)
+        return partial(libjpeg_turbo.decode_directly, *arguments)
 
     def decode(
         self,

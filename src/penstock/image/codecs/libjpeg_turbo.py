@@ -81,10 +81,10 @@ def decode_directly(
     files: Sequence[Array],
     headers: ImageHeaders,
     heights: Sequence[int],
-    memory: Mapping[int, Array] | Sequence[Array],
-    rows: Iterable[int],
     output_type: DALIImageType,
     fast_idct: bool,
+    memory: Mapping[int, Array] | Sequence[Array],
+    rows: Iterable[int],
 ) -> list[int]:
     """Decode upright images, or the rows at their top, into memory, with as little Python per image as possible.
 
@@ -94,10 +94,10 @@ def decode_directly(
         files: Bytes of the files.
         headers: Headers of the files.
         heights: Per file, the number of rows to decode: all, or a number from `rows`; 0 to leave the file out.
-        memory: Per file, memory for its pixels.
-        rows: Indices of the files to decode.
         output_type: Output type, other than YCbCr.
         fast_idct: As for `decode`.
+        memory: Per file, memory for its pixels.
+        rows: Indices of the files to decode.
 
     Returns:
         Indices of the files that are left: those for which libjpeg reports an error or a warning, and all that need

@@ -115,6 +115,7 @@ class EncodedImages:
             else:  # the last places may keep memory that the thread has replaced
                 scratch.derived = None, None
         self._places: DecodedPlaces = places
+        self._decode_directly = decoder.direct_decoding(self._files, passes.headers, places.heights)
 
     def groups(self) -> list[slice]:
         """Return groups whose decoded pixels fit into the cache."""
@@ -131,10 +132,8 @@ class EncodedImages:
         if memory[group.start] is None:
             large = places.take_large(group.start, self.scratch)
             memory = {group.start: large}
-        rows: Sequence[int] = range(group.start, group.stop)
-        if self._direct:
-            rows = self._decoder.decode_directly(self._files, self._passes.headers, places.heights, memory, rows)
-        for row in rows:
+        rows = range(group.start, group.stop)
+        for row in self._decode_directly(memory, rows) if self._direct else rows:
             into, (shape, region) = memory[row], places.extent(row)
             header, reduction = self._passes.headers[row], self._passes.reductions[row]
             pixels = self._decoder.decode_region(
@@ -191,7 +190,7 @@ def decode_rows(files: Iterable[Array], headers: ImageHeaders, decoder: ImageDec
         memory = list(out.reshape(len(out), -1))
     rest: Sequence[int] = range(len(files))
     if memory[0] is not None:
-        rest = decoder.decode_directly(files, headers, headers.fields[HEIGHT], memory, rest)
+        rest = decoder.direct_decoding(files, headers, headers.fields[HEIGHT])(memory, range(len(files)))
     column = memory if out is None else out
     if out is None and memory[0] is not None:
         column = [place.reshape(shape) for place, shape in zip(memory, headers.shapes.tolist(), strict=True)]

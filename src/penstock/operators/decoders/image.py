@@ -11,7 +11,7 @@ from penstock.core import Array, Spec
 from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Default, DType, PerformanceHint, Range, apply, operator, with_defaults
-from penstock.image.codecs.image_codec import Backend, ImageCodec
+from penstock.image.codecs.image_codec import Backend, DirectDecoding, ImageCodec
 from penstock.image.codecs.image_header import ImageHeader, ImageHeaders, Region
 from penstock.image.codecs.output_channels import CHANNELS
 from penstock.image.image_operator import ImageDecoder
@@ -69,18 +69,16 @@ class DecodeImage(ImageDecoder):
         """Return the regions that the codec decodes to deliver `regions`."""
         return self.decoding.regions_to_decode(headers, regions, reductions)
 
-    def decode_directly(
-        self,
-        files: Sequence[Array],
-        headers: ImageHeaders,
-        heights: Sequence[int],
-        memory: Mapping[int, Array] | Sequence[Array],
-        rows: Sequence[int],
-    ) -> Sequence[int]:
-        """Decode images of bytes."""
+    @property
+    def runs_python_per_sample(self) -> bool:
+        """False if the codec decodes many files in one call."""
+        return not (self.decoding.decodes_batches and self.dtype == np.uint8)
+
+    def direct_decoding(self, files: Sequence[Array], headers: ImageHeaders, heights: Sequence[int]) -> DirectDecoding:
+        """Prepare the decoding of images of bytes."""
         if self.dtype != np.uint8:
-            return rows
-        return self.decoding.decode_directly(files, headers, heights, memory, rows)
+            return super().direct_decoding(files, headers, heights)
+        return self.decoding.direct_decoding(files, headers, heights)
 
     def decode_region(
         self, data: Array, header: ImageHeader, region: Region | None, memory: Array | None, reduce: int
@@ -105,8 +103,9 @@ class DecoderArguments(TypedDict, total=False):
         adjust_orientation: If True, images are rotated and flipped by their EXIF orientation.
         use_fast_idct: If True, JPEGs decode faster and slightly less exactly.
         jpeg_fancy_upsampling: DALI's hint for its GPU decoder; it has no effect.
-        backend: Library for JPEGs: "simplejpeg", or "nvimgcodec" (an extra), which decodes only the region that is
-            used. The pixels are the same.
+        backend: Library for JPEGs: "simplejpeg"; "turbojpeg" (a library of the system), which decodes many files in one
+            call and is faster for small images; or "nvimgcodec" (an extra), which decodes only the region that is used.
+            The pixels are the same.
         reduced: If True, JPEGs that are resized to less than half are decoded at 1/2, 1/4 or 1/8 of their size, but not
             smaller than the result. Much faster, with slightly different pixels.
         max_size: Height and width of the largest image; larger images are errors. With `max_size`, later operators can

@@ -1,0 +1,132 @@
+"""JPEG decoding through the TurboJPEG API of a system library, many files in one call without the GIL.
+
+simplejpeg contains the same decoder, but takes one call of Python per file, which holds the GIL for as long as a JPEG
+of 28 x 28 pixels takes to decode. No package on PyPI has the library, so the system must have it.
+"""
+
+import functools
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from penstock.core import Array
+from penstock.errors import ResourceError
+from penstock.image.codecs import turbojpeg_loop as loop
+from penstock.image.codecs.image_header import HEIGHT, ImageHeaders
+from penstock.image.kernels.scratch_memory import ScratchMemory
+from penstock.native.array_fields import FIELDS, copy_bytes, references
+from penstock.native.machine_code import address
+from penstock.types import BGR, DALIImageType
+
+_copies = ScratchMemory()
+
+
+def installed() -> bool:
+    """Return True if the system has the library."""
+    # tjGetErrorCode, which tells warnings from errors, came with libjpeg-turbo 2.0.
+    return copy_bytes.exists and all(function.exists for function in loop.FUNCTIONS)
+
+
+def check_installed() -> None:
+    """Check that the system has the library.
+
+    Raises:
+        ResourceError: It does not.
+    """
+    if not installed():
+        raise ResourceError(
+            'a decoder with backend="turbojpeg" needs the system library libturbojpeg, of libjpeg-turbo 2.0 or later',
+            fix="install it (apt-get install libturbojpeg0 on Debian, apt-get install libturbojpeg on Ubuntu, "
+            "dnf install turbojpeg, brew install jpeg-turbo, conda install libjpeg-turbo), or leave out backend=",
+        )
+
+
+class DirectDecoding:
+    """Decoding of upright images, or the rows at their top, into memory. For one thread.
+
+    Args:
+        files: Bytes of the files.
+        headers: Headers of the files.
+        heights: Per file, the number of rows to decode: all, or a number from `libjpeg_turbo.rows`; 0 to leave the file
+            out.
+        output_type: Output type, other than YCbCr.
+        fast_idct: Use libjpeg's faster, less accurate inverse DCT.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[Array],
+        headers: ImageHeaders,
+        heights: Sequence[int],
+        output_type: DALIImageType,
+        fast_idct: bool,
+    ) -> None:
+        rows = np.array(heights, np.int64)
+        fewer = bool((rows < headers.numbers[:, HEIGHT]).any())
+        shortened = _copies.take(0, max(map(len, files)) if fewer else 0)
+        fields, found = np.empty(FIELDS, np.int64), np.empty(loop.FOUND, np.int32)
+        self._memory, self._left = np.empty(len(files), np.int64), np.empty(len(files), np.bool_)
+        self._files = files  # keeps them alive: the loop has their addresses
+        self._decode = loop.decode_files.bind(
+            _per_thread().decompressor.address,
+            references(files),
+            headers.numbers,
+            rows,
+            self._memory,
+            loop.BGR if output_type is BGR else loop.RGB,
+            loop.FAST_DCT if fast_idct else 0,
+            shortened,
+            address(shortened),
+            fields,
+            address(fields),
+            found,
+            address(found),
+            self._left,
+        )
+
+    def __call__(self, memory: Mapping[int, Array] | Sequence[Array], rows: range) -> Sequence[int]:
+        """Decode some of the files.
+
+        Args:
+            memory: Per file, memory for its pixels.
+            rows: Indices of the files to decode.
+
+        Returns:
+            Indices of the files that are left: those for which libjpeg-turbo reports an error or a warning, and all
+            that need more than this.
+        """
+        first, last = rows.start, rows.stop
+        self._memory[first:last] = references([memory[row] for row in rows])
+        self._decode(first, last)
+        left = self._left[first:last]
+        return (left.nonzero()[0] + first).tolist() if left.any() else ()
+
+
+class _Decompressor:
+    """State of one decoding after the other."""
+
+    def __init__(self) -> None:
+        _register_functions()
+        self.address = loop.create_decompressor()
+        # Not at the end of the program, when a thread may still decode.
+        weakref.finalize(self, loop.destroy, self.address).atexit = False
+
+
+class _PerThread(threading.local):
+    """Decompressor of the thread."""
+
+    def __init__(self) -> None:
+        self.decompressor = _Decompressor()
+
+
+@functools.cache
+def _per_thread() -> _PerThread:
+    return _PerThread()
+
+
+@functools.cache
+def _register_functions() -> None:
+    for function in loop.FUNCTIONS:
+        function.register()

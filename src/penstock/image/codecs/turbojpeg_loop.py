@@ -1,0 +1,128 @@
+"""Compiled loop that decodes many JPEGs in one call without the GIL, through the TurboJPEG API of a system library."""
+
+import ctypes
+import ctypes.util
+import functools
+import sys
+
+from penstock.core import Array
+from penstock.image.codecs.exif_orientation import UPRIGHT
+from penstock.image.codecs.image_header import CHANNELS, FRAME, HEIGHT, ORIENTATION, WIDTH
+from penstock.native.array_fields import copy_bytes, locate_bytes
+from penstock.native.c_function import CFunction
+from penstock.native.compiled import Compiled, precompile
+
+# The library has the version of its interface in its name, which libjpeg-turbo 1.5 to 3 share.
+_NAMES = {"win32": ("turbojpeg.dll",), "darwin": ("libturbojpeg.0.dylib", "libturbojpeg.dylib")}
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Load libturbojpeg.
+
+    Raises:
+        OSError: The system does not have it.
+    """
+    for name in _NAMES.get(sys.platform, ("libturbojpeg.so.0",)):
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    return ctypes.CDLL(ctypes.util.find_library("turbojpeg") or "libturbojpeg")
+
+
+decompress_header = CFunction("tjDecompressHeader3", "i4", "i8 i8 i8 i8 i8 i8 i8", library)
+decompress = CFunction("tjDecompress2", "i4", "i8 i8 i8 i8 i4 i4 i4 i4 i4", library)
+error_code = CFunction("tjGetErrorCode", "i4", "i8", library)
+create_decompressor = CFunction("tjInitDecompress", "i8", "", library)
+destroy = CFunction("tjDestroy", "i4", "i8", library)
+
+FUNCTIONS = (decompress_header, decompress, error_code, create_decompressor, destroy)
+
+# Constants of turbojpeg.h: pixel formats, subsampling, flags, and the code of a warning.
+RGB, BGR, _GRAY = 0, 1, 6
+_440 = 4
+FAST_DCT, _STOP_ON_WARNING = 2048, 8192
+_WARNING = 0
+
+# int32 values that `decompress_header` writes: width, height, subsampling and color space.
+FOUND = 4
+
+
+@precompile("i8 i8[1] i8[2] i8[1] i8[1] i8 i8 u1[1] i8 i8[1] i8 i4[1] i8 b1[1] i8 i8")
+@Compiled
+def decode_files(
+    decompressor: int,
+    files: Array,
+    headers: Array,
+    heights: Array,
+    memory: Array,
+    color: int,
+    flags: int,
+    shortened: Array,
+    shortened_address: int,
+    fields: Array,
+    fields_address: int,
+    found: Array,
+    found_address: int,
+    left: Array,
+    first: int,
+    last: int,
+) -> None:
+    """Decode upright JPEGs, or the rows at their top.
+
+    Args:
+        decompressor: Address from `create_decompressor`.
+        files: int64 (files,), from `references` of the files' bytes.
+        headers: int64 (files, columns of `ImageHeaders`).
+        heights: int64 (files,), number of rows to decode; 0 to leave the file out.
+        memory: int64 (files,), from `references` of memory for the pixels.
+        color: Pixel format of images of three channels, RGB or BGR.
+        flags: FAST_DCT or 0.
+        shortened: Memory for a copy of a file of which fewer rows are decoded.
+        shortened_address: Address of `shortened`.
+        fields: int64 (FIELDS,), memory for fields of an array.
+        fields_address: Address of `fields`.
+        found: int32 (FOUND,), memory for fields of a header.
+        found_address: Address of `found`.
+        left: bool (files,). Receives False for files that are decoded, and True for all others: files for which
+            libjpeg-turbo reports an error or an unexpected warning, and those that need more than this.
+        first: First file to decode.
+        last: File after the last one to decode.
+    """
+    for n in range(first, last):
+        left[n] = True
+        height, width, channels, frame = heights[n], headers[n, WIDTH], headers[n, CHANNELS], headers[n, FRAME]
+        if height == 0 or frame == 0 or headers[n, ORIENTATION] != UPRIGHT:
+            continue
+        room = locate_bytes(memory[n], fields, fields_address)
+        pixels = fields[0]
+        size = locate_bytes(files[n], fields, fields_address)
+        start = fields[0]
+        if size == 0 or room < height * width * channels:
+            continue
+        stop_early = height < headers[n, HEIGHT]
+        if stop_early:
+            if size > shortened.shape[0]:
+                continue
+            copy_bytes(shortened_address, start, size)
+            start = shortened_address
+            # As in `libjpeg_turbo`: warnings are ignored then, so the file must be complete. A progressive one may lack
+            # scans.
+            complete = shortened[size - 2] == 0xFF and shortened[size - 1] == 0xD9
+            if not complete or shortened[frame + 1] == 0xC2 or shortened[frame + 1] == 0xCA:
+                continue
+            shortened[frame + 5], shortened[frame + 6] = height >> 8, height & 0xFF
+        unreadable = decompress_header(
+            decompressor, start, size, found_address, found_address + 4, found_address + 8, found_address + 12
+        )
+        pixel_format = _GRAY if channels == 1 else color
+        strict = 0 if stop_early else _STOP_ON_WARNING
+        # Also after an unreadable header, from which the decompressor recovers only here.
+        failed = decompress(decompressor, start, size, pixels, width, 0, height, pixel_format, flags | strict)
+        # libjpeg warns of the rows that it does not read.
+        damaged = failed != 0 and not (stop_early and error_code(decompressor) == _WARNING)
+        # An image of another size has been scaled, without a warning. It fits into the memory. And libjpeg-turbo has
+        # upsampled 4:4:0 smoothly since 2.1 only.
+        other = found[0] != width or found[1] != height or found[2] == _440
+        left[n] = unreadable != 0 or damaged or other
