@@ -76,6 +76,7 @@ def dali(
 CONTENDERS: dict[str, Any] = {
     "DALI": dali,
     "penstock": penstock,
+    "penstock, turbojpeg": partial(penstock, backend="turbojpeg"),
     "penstock, regions": partial(penstock, backend="nvimgcodec"),
     "penstock, reduced": partial(penstock, reduced=True),
     "by hand": by_hand,

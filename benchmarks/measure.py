@@ -26,6 +26,8 @@ from typing import Any
 
 import jax
 
+from penstock.errors import ResourceError
+
 BATCH = 256
 
 # Contenders whose CPU times are the denominators by default.
@@ -104,7 +106,7 @@ def compare(
         try:
             batches = make()
             jax.block_until_ready(next(batches))
-        except (ImportError, SkippedError) as error:
+        except (ImportError, ResourceError, SkippedError) as error:
             print(f"  {name}: skipped, {error}")
         else:
             running[name] = batches

@@ -26,16 +26,21 @@ WORKLOADS = ("idx", "lmdb")
 RECORDS = 20_000
 
 
-def penstock(folder: Path, records: Path, workload: str, threads: int, *, processes: bool = False) -> Batches:
+def penstock(
+    folder: Path, records: Path, workload: str, threads: int, *, processes: bool = False, backend: str = "simplejpeg"
+) -> Batches:
     """Return batches of Penstock, from threads or from as many worker processes."""
     from penstock import data_iterator, fn, types
+
+    if workload == "idx" and backend != "simplejpeg":
+        raise SkippedError("IDX files have no JPEGs")
 
     @data_iterator(output_map=["images", "labels"], reader_name="reader")
     def training():
         if workload == "idx":
             return pipeline(*fn.readers.mnist(path=folder, random_shuffle=True, name="reader"), fn, types)
         jpegs, labels = fn.readers.caffe2(path=str(records), random_shuffle=True, name="reader")
-        return pipeline(fn.decoders.image(jpegs, output_type=types.GRAY), labels, fn, types)
+        return pipeline(fn.decoders.image(jpegs, output_type=types.GRAY, backend=backend), labels, fn, types)
 
     workers = {"num_processes": threads} if processes else {"num_threads": threads}
     return epochs(training(batch_size=BATCH, seed=1, **workers))
@@ -171,6 +176,7 @@ def tf_data(folder: Path, _records: Path, workload: str, threads: int) -> Batche
 CONTENDERS = {
     "DALI": dali,
     "penstock": penstock,
+    "penstock, turbojpeg": partial(penstock, backend="turbojpeg"),
     "penstock, processes": partial(penstock, processes=True),
     "by hand": numpy,
     "by hand, aligned": partial(numpy, aligned=True),

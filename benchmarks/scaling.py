@@ -1,6 +1,7 @@
 """Images per second for 1 to 64 threads on few cores: decoding and compiled loops are replaced by waits.
 
-    python benchmarks/scaling.py FOLDER [--threads 1 2 4 ...] [--decode MICROSECONDS] [--kernels MICROSECONDS]
+    python benchmarks/scaling.py FOLDER [--threads 1 2 4 ...] [--backend simplejpeg turbojpeg]
+        [--decode MICROSECONDS] [--kernels MICROSECONDS]
 
 A wait releases the GIL and needs no core, as decoding and compiled loops would on a machine with a core per thread.
 What remains is Python, which holds the GIL, and the system calls that read files. The program first states the GIL
@@ -22,6 +23,7 @@ import resource
 import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -33,7 +35,7 @@ from data import Arrays, jpegs, write_jpeg_records
 from measure import BATCH, Batches, epochs, now, settle
 from pipelines import imagenet, mnist
 
-from penstock.image.codecs import libjpeg_turbo
+from penstock.image.codecs import libjpeg_turbo, turbojpeg_loop
 from penstock.image.execute.pass_executor import PassExecutor
 
 # Batches to prefetch. Until the first batches are done, their chunks are smaller than those of later ones.
@@ -60,6 +62,22 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
         if kernels:
             _wait(kernels * (rows.stop - rows.start))
 
+    class DecodeFiles:
+        """Replacement of the loop that decodes many files."""
+
+        @staticmethod
+        def bind(*bound: Any) -> Callable[[int, int], None]:
+            left, prepare = bound[-1], bind(*bound)
+            del prepare  # only its Python counts
+
+            def wait_and_succeed(first: int, last: int) -> None:
+                if decode:
+                    _wait(decode * (last - first))
+                left[first:last] = False
+
+            return wait_and_succeed
+
+    bind = turbojpeg_loop.decode_files.bind
     shorten = libjpeg_turbo._with_height  # noqa: SLF001  # no public function makes the copy alone
 
     def shorten_header(data: Any, frame: int, height: int) -> Any:
@@ -68,30 +86,31 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
     with (
         mock.patch.object(simplejpeg, "decode_jpeg", wait_and_return),
         mock.patch.object(libjpeg_turbo, "_with_height", shorten_header),
+        mock.patch.object(turbojpeg_loop, "decode_files", DecodeFiles),
         mock.patch.object(PassExecutor, "run", wait),
     ):
         yield
 
 
-def photographs(folder: Path, threads: int) -> Batches:
+def photographs(folder: Path, threads: int, backend: str) -> Batches:
     """Return batches of photographs for a training."""
     from penstock import data_iterator, fn, types
 
     @data_iterator(output_map=["images", "labels"])
     def definition():
-        return imagenet(*jpegs(folder), "bytes", fn, types)
+        return imagenet(*jpegs(folder), "bytes", fn, types, backend=backend)
 
     return epochs(definition(batch_size=BATCH, num_threads=threads, seed=1, prefetch_queue_depth=DEPTH))
 
 
-def digits(records: Path, threads: int) -> Batches:
+def digits(records: Path, threads: int, backend: str) -> Batches:
     """Return batches of JPEGs of 28 x 28 pixels."""
     from penstock import data_iterator, fn, types
 
     @data_iterator(output_map=["images", "labels"])
     def definition():
         data, labels = fn.readers.caffe2(path=str(records), random_shuffle=True)
-        return mnist(fn.decoders.image(data, output_type=types.GRAY), labels, fn, types)
+        return mnist(fn.decoders.image(data, output_type=types.GRAY, backend=backend), labels, fn, types)
 
     return epochs(definition(batch_size=BATCH, num_threads=threads, seed=1, prefetch_queue_depth=DEPTH))
 
@@ -121,10 +140,19 @@ def user_seconds(batches: Batches, images: int) -> float:
     return (resource.getrusage(resource.RUSAGE_SELF).ru_utime - user) / count / BATCH
 
 
-def gil_budget(make: Callable[[], Batches], images: int, rounds: int) -> float:
-    """Return the seconds per image for which one thread holds the GIL: its user CPU time without decoding and loops."""
-    with replaced_work(0, 0):
-        return min(user_seconds(make(), images) for _ in range(rounds))
+def gil_budgets(folder: Path, backend: str, options: argparse.Namespace) -> tuple[float, float]:
+    """Return the seconds for which one thread holds the GIL: its user CPU time without decoding and loops.
+
+    Returns:
+        Seconds per photograph, and per JPEG of 28 x 28 pixels.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        records = Path(scratch) / "records"
+        write_small_jpegs(records)
+        makers = partial(photographs, folder, 1, backend), partial(digits, records, 1, backend)
+        with replaced_work(0, 0):
+            large, small = [min(user_seconds(make(), options.images) for _ in range(options.rounds)) for make in makers]
+    return large, small
 
 
 def write_figure(rates: Mapping[int, float], budget: float, path: Path) -> None:
@@ -158,13 +186,13 @@ def write_small_jpegs(path: Path) -> None:
     write_jpeg_records(Arrays(pixels, np.arange(2 * BATCH, dtype=np.int32) % 10), path)
 
 
-def curve(folder: Path, options: argparse.Namespace, budget: float) -> dict[int, float]:
+def curve(folder: Path, backend: str, options: argparse.Namespace, budget: float) -> dict[int, float]:
     """Print and return photographs per second by the number of threads."""
     print(f"{'threads':>8}{'images/s':>12}{'of linear':>12}{'of limit':>12}")
     rates: dict[int, float] = {}
     with replaced_work(options.decode, options.kernels):
         for threads in options.threads:
-            best = max(rate(photographs(folder, threads), options.images) for _ in range(options.rounds))
+            best = max(rate(photographs(folder, threads, backend), options.images) for _ in range(options.rounds))
             rates[threads] = best
             first = next(iter(rates))
             linear = best / threads / (rates[first] / first)
@@ -182,16 +210,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--decode", type=int, default=2000, help="microseconds per image")
     parser.add_argument("--kernels", type=int, default=500, help="microseconds per image and pass")
     parser.add_argument("--figure", type=Path, help="file to draw the curve to, such as scaling.svg")
+    parser.add_argument("--backend", nargs="*", default=["simplejpeg"], choices=["simplejpeg", "turbojpeg"])
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as scratch:
-        records = Path(scratch) / "records"
-        write_small_jpegs(records)
-        small = gil_budget(lambda: digits(records, 1), options.images, options.rounds)
-    budget = gil_budget(lambda: photographs(options.folder, 1), options.images, options.rounds)
-    print(f"GIL budget: {budget * 1e6:.0f} us per photograph, {small * 1e6:.1f} us per JPEG of 28 x 28 pixels")
-    rates = curve(options.folder, options, budget)
-    if options.figure is not None:
-        write_figure(rates, budget, options.figure)
+    for backend in options.backend:
+        budgets = gil_budgets(options.folder, backend, options)
+        print(f"{backend}, GIL budget: {budgets[0] * 1e6:.0f} us per photograph, ", end="")
+        print(f"{budgets[1] * 1e6:.1f} us per JPEG of 28 x 28 pixels")
+        rates = curve(options.folder, backend, options, budgets[0])
+        if options.figure is not None:
+            write_figure(rates, budgets[0], options.figure)
 
 
 if __name__ == "__main__":

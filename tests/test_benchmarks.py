@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from penstock import data_iterator, fn
+from penstock.image.codecs import turbojpeg
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -199,12 +200,17 @@ def test_scaling(photographs, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(benchmark, "BATCH", 8)
     small = ["--images", "8", "--rounds", "1", "--decode", "10", "--kernels", "10"]
     decode = benchmark.simplejpeg.decode_jpeg
-    benchmark.main([str(photographs), *small, "--threads", "1", "2", "--figure", str(tmp_path / "scaling.svg")])
+    backends = ["simplejpeg", "turbojpeg"][: 1 + turbojpeg.installed()]
+    small += ["--threads", "1", "2", "--backend", *backends]
+    benchmark.main([str(photographs), *small, "--figure", str(tmp_path / "scaling.svg")])
     assert benchmark.simplejpeg.decode_jpeg is decode
-    first, head, *lines = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"GIL budget: \d+ us per photograph, [\d.]+ us per JPEG of 28 x 28 pixels", first)
-    assert head.split() == ["threads", "images/s", "of", "linear", "of", "limit"]
-    assert [line.split()[0] for line in lines] == ["1", "2"]
+    printed = capsys.readouterr().out.splitlines()
+    for number, backend in enumerate(backends):
+        first, head, *lines = printed[4 * number : 4 * number + 4]
+        budget = rf"{backend}, GIL budget: \d+ us per photograph, [\d.]+ us per JPEG of 28 x 28 pixels"
+        assert re.fullmatch(budget, first)
+        assert head.split() == ["threads", "images/s", "of", "linear", "of", "limit"]
+        assert [line.split()[0] for line in lines] == ["1", "2"]
     assert "photographs per second" in (tmp_path / "scaling.svg").read_text()
 
 
