@@ -24,6 +24,7 @@ from penstock.engine.input_hosts.host_connection import HostConnection, HostFail
 from penstock.engine.input_hosts.host_names import resolved
 from penstock.engine.jobs.job_environment import detect_job, starter
 from penstock.errors import PenstockError, UsageError
+from penstock.image.codecs import turbojpeg
 from penstock.native.code_cache import code_folders
 from penstock.native.trusted_files import UntrustedError, check_folder
 from penstock.sources.storage.sample_limit import bytes_of
@@ -114,6 +115,8 @@ def cpu_checks(limits: CpuLimits) -> Iterator[Check]:
 def _decoders() -> Iterator[Check]:
     for package, formats in _DECODERS.items():
         yield Check("decoders", package, f"{_version(package)}: {formats}")
+    state = "installed" if turbojpeg.installed() else "not installed"
+    yield Check("decoders", "libturbojpeg", f'{state}: JPEG with backend="turbojpeg"')
 
 
 def extra_checks() -> Iterator[Check]:

@@ -128,5 +128,6 @@ def _per_thread() -> _PerThread:
 
 @functools.cache
 def _register_functions() -> None:
+    check_installed()  # worker processes and input hosts receive codecs that another process has checked
     for function in loop.FUNCTIONS:
         function.register()
