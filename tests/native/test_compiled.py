@@ -1,5 +1,6 @@
 """Compiled loops equal their Python twins, and shortcuts equal the plain path, bit by bit."""
 
+import gc
 import os
 import shutil
 import subprocess
@@ -262,6 +263,28 @@ absolute = CFunction("labs", "i8", "i8")
 def distances(values, count, out):
     for i in range(count):
         out[i] = absolute(values[i])
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_pauses_while_numba_compiles(places, monkeypatch, enabled):
+    during, compile_loop = [], machine_code.compile_loop
+
+    def compiling(*arguments):
+        during.append(gc.isenabled())
+        return compile_loop(*arguments)
+
+    monkeypatch.setattr(machine_code, "compile_loop", compiling)
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        as_if_new(distances)(np.array([-3]), 1, np.zeros(1, np.int64))
+        assert during == [False]
+        assert gc.isenabled() == enabled
+        with pytest.raises(InternalError, match="returns something"):
+            as_if_new(shifted)(1)
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 def test_functions_of_the_c_library(places):
