@@ -33,13 +33,13 @@ from measure import BATCH, Batches, arguments, compare, epochs, selected
 
 from penstock import data_iterator, fn, tfrecord, types
 from penstock.image.codecs import jpeg_header
-from penstock.sources.files import file_source
 from penstock.sources.formats.caffe import caffe2_source, caffe_source
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 from penstock.sources.formats.caffe.caffe_source import write_caffe
 from penstock.sources.formats.tfrecord import example_columns
 from penstock.sources.formats.tfrecord.example_message import encode_example
 from penstock.sources.formats.tfrecord.tfrecord_source import write_tfrecord
+from penstock.sources.storage import file_batches
 from penstock.sources.storage.random_access_file import LocalFile
 
 BATCHES, SAMPLES = "per batch", "per sample"
@@ -105,7 +105,7 @@ def never(*_: Any, **__: Any) -> Any:
 
 
 STEPS: Mapping[str, Step] = {
-    "files": Step(labels_of_files, file_source, "MIN_FILES", 1 << 30),
+    "files": Step(labels_of_files, file_batches, "_MIN_FILES", 1 << 30),
     "headers": Step(shapes_of_files, jpeg_header, "_MIN_FILES", 1 << 30),
     "records": Step(labels_of_records, LocalFile, "read_ranges", never),
     "protos": Step(labels_of_records, caffe2_source, "parse_common", never),
@@ -119,6 +119,8 @@ STEPS: Mapping[str, Step] = {
 def batches(step: Step, folder: Path, threads: int, one_by_one: bool) -> Batches:
     """Return batches of a step. Before each, set the switch, which holds until another contender takes its turn."""
     on = getattr(step.owner, step.name)
+    # With an empty cache, the loops would be compiled only after many batches.
+    file_batches._ENOUGH_FILES = jpeg_header._ENOUGH_FILES = 0  # noqa: SLF001  # no option of users
 
     @data_iterator(output_map=["values"], reader_name="reader")
     def definition():

@@ -19,6 +19,7 @@ from penstock.core import slow_waits
 from penstock.core.warn_once import forget_warnings
 from penstock.engine.host import memory_caches
 from penstock.engine.host.worker_threads import _SharedThreads
+from penstock.native.compiled import Compiled
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 
 
@@ -48,6 +49,14 @@ def digits_lmdb(digits, tmp_path_factory):
     path = tmp_path_factory.mktemp("lmdb") / "digits"
     write_caffe2(path, ((_jpeg(image), int(label)) for image, label in zip(*digits, strict=True)))
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loops_from_the_first_call():
+    """Loops run from their first call on, also where the code that they replace would do with an empty cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Compiled, "pays_off", lambda *_: True)
+        yield
 
 
 @pytest.fixture(autouse=True)

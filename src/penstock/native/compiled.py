@@ -62,6 +62,7 @@ class Compiled(Generic[P, R]):
         self.ahead: tuple[tuple[Kind, ...], ...] = ()
         self.variants: tuple[dict[str, bool], ...] = ({},)
         self._variants: dict[tuple[tuple[str, bool], ...], Compiled[P, R]] = {}
+        self._searched, self._work = False, 0
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -80,6 +81,27 @@ class Compiled(Generic[P, R]):
         if native(*values):
             raise InternalError(f"{self._name} raised an exception")
         return cast(Any, None)
+
+    def pays_off(self, work: int, enough: int) -> bool:
+        """Return True if the loop saves time, although its first call may compile it.
+
+        For plain code that calls it in place of other code with the same result. The first batch of a new installation
+        does not wait for loops that save less than their compilation takes.
+
+        Args:
+            work: Amount of work, such as a number of rows, of this call.
+            enough: Amount that takes the other code as long as the compilation. Less work pays off only if the machine
+                code for a usual call is cached.
+        """
+        if self._native or _AS_PYTHON:
+            return True
+        if not self._searched:
+            with _lock:
+                cached = {kinds: self._load_cached(kinds) for kinds in self.ahead}
+                self._native |= {kinds: native for kinds, native in cached.items() if native is not None}
+                self._searched = True
+        self._work += work
+        return bool(self._native) or self._work > enough
 
     def bind(self, *args: Any) -> BoundLoop:
         """Return a function of the last two arguments, two ints, with the other arguments bound.

@@ -20,6 +20,9 @@ from penstock.graph import Default, Range, with_defaults
 from penstock.image.describe.axis_mapping import Rows
 from penstock.native.compiled import Compiled, precompile
 
+# Windows that Python draws in the time that compiling the loop takes.
+_ENOUGH_WINDOWS = 20_000
+
 
 class RandomWindowArguments(TypedDict, total=False):
     """Distribution of random windows.
@@ -61,7 +64,8 @@ class RandomWindow:
         """
         sizes = np.stack([heights, widths], axis=1).astype(np.int64)
         windows = np.empty((len(sizes), 4), np.int64)
-        draw_windows(sizes, np.ascontiguousarray(bits), np.array([*self.area, *self.ratio]), windows)
+        draw = draw_windows if draw_windows.pays_off(len(sizes), _ENOUGH_WINDOWS) else draw_windows.python_function
+        draw(sizes, np.ascontiguousarray(bits), np.array([*self.area, *self.ratio]), windows)
         return windows[:, 0], windows[:, 1], windows[:, 2], windows[:, 3]
 
     def draws(self, height: int, width: int, bits: NDArray[np.uint32]) -> dict[str, int]:

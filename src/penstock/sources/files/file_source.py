@@ -15,7 +15,7 @@ from penstock.sources.source import Source
 from penstock.sources.storage import file_loop
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
 from penstock.sources.storage.byte_range_cache import ahead
-from penstock.sources.storage.file_batches import MIN_FILES, FileBatchReader
+from penstock.sources.storage.file_batches import FileBatchReader
 from penstock.sources.storage.local_bytes import read_file
 from penstock.sources.storage.object_store import head, is_remote, opening
 
@@ -70,7 +70,7 @@ class FileSource(Source):
         """Read the bytes of each file, or return its error."""
         if self._remote or ahead.is_active:
             return ahead.read(self.byte_ranges(indices))
-        if self._batches is None or len(indices) < MIN_FILES:
+        if self._batches is None or not self._batches.pays_off(len(indices)):
             return map(self._local, indices.tolist())
         # What cannot be read together with others is read alone, which also gives its error.
         together = zip(indices.tolist(), self._batches.read(self._names[indices]), strict=True)

@@ -15,7 +15,10 @@ _MIN_MEMORY, _MAX_MEMORY = 1 << 22, 1 << 23
 
 # Files that are worth a call. In a pipeline, a photograph takes 40 us less CPU time if 256 are read together, because
 # their memory is used again, the same if 32 or 64 are, and 20 us more if 16 are.
-MIN_FILES = 64
+_MIN_FILES = 64
+
+# Files for which reading one by one takes 0.6 s longer, as long as compiling the loop.
+_ENOUGH_FILES = 10_000
 
 # Room for files that are larger than the average.
 _SPARE = 1.25
@@ -32,6 +35,11 @@ class FileBatchReader:
         prefix = root if not root or root.endswith(b"/") else root + b"/"
         self._root = np.frombuffer(prefix, np.uint8) if prefix else np.empty(0, np.uint8)
         self._mean = 1 << 16
+
+    @staticmethod
+    def pays_off(files: int) -> bool:
+        """Return True if reading so many files together saves time."""
+        return files >= _MIN_FILES and file_loop.read_files.pays_off(files, _ENOUGH_FILES)
 
     def read(self, names: NDArray[np.bytes_]) -> list[Array | None]:
         """Read files.
