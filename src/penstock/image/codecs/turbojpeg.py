@@ -21,6 +21,7 @@ from penstock.native.machine_code import address
 from penstock.types import BGR, DALIImageType
 
 _copies = ScratchMemory()
+_PER_THREAD = threading.local()
 
 
 def installed() -> bool:
@@ -70,7 +71,7 @@ class DirectDecoding:
         self._memory, self._left = np.empty(len(files), np.int64), np.empty(len(files), np.bool_)
         self._files = files  # keeps them alive: the loop has their addresses
         self._decode = loop.decode_files.bind(
-            _per_thread().decompressor.address,
+            _decompressor(),
             references(files),
             headers.numbers,
             rows,
@@ -114,16 +115,11 @@ class _Decompressor:
         weakref.finalize(self, loop.destroy, self.address).atexit = False
 
 
-class _PerThread(threading.local):
-    """Decompressor of the thread."""
-
-    def __init__(self) -> None:
-        self.decompressor = _Decompressor()
-
-
-@functools.cache
-def _per_thread() -> _PerThread:
-    return _PerThread()
+def _decompressor() -> int:
+    """Return the address of the decompressor of this thread."""
+    if not hasattr(_PER_THREAD, "decompressor"):
+        _PER_THREAD.decompressor = _Decompressor()
+    return _PER_THREAD.decompressor.address
 
 
 @functools.cache
