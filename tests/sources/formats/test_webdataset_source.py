@@ -4,6 +4,7 @@ import io
 import os
 import random
 import tarfile
+import time
 
 import numpy as np
 import pytest
@@ -105,6 +106,7 @@ def test_sources(tmp_path):
     assert len(found) == 8
     assert found.describe(4) == f"{two} at byte 512"
     assert read(found)[7] == [b"alone", b""]
+    assert found.describe(7) == f"{two} at byte 6656, which has no file that ends in cls"
     check_source(source(one, two, missing="skip"))
     assert len(source(one, two, missing="skip")) == 7
     with pytest.raises(SourceError, match=r"the sample at byte .* has no file that ends in cls"):
@@ -175,6 +177,11 @@ def test_indexes_with_many_extensions(tmp_path):
     path.write_bytes(tar(pairs(1)))
     index.write_text("v1.1 1\njpg 512 3 " + "".join(f"e{n} 512 3 " for n in range(999)) + "cls 1536 3\n")
     assert read(source(path, indexes=[index], ext=["cls", "e500"])) == [[b"cls", b"jpg"]]
+    # A search of all earlier extensions for each one took 5 s.
+    index.write_text("v1.1 1\njpg 512 3 " + "".join(f"e{n} 512 3 " for n in range(65_000)) + "cls 1536 3\n")
+    start = time.process_time()
+    assert read(source(path, indexes=[index], ext=["cls", "e500"])) == [[b"cls", b"jpg"]]
+    assert time.process_time() - start < 1
 
 
 def test_hard_links_are_the_files_they_repeat(tmp_path):
@@ -188,6 +195,34 @@ def test_hard_links_are_the_files_they_repeat(tmp_path):
     linked.write_bytes(tar([(name + "a.jpg", b"1"), (name + "b.jpg", name + "a.jpg")], tarfile.GNU_FORMAT))
     assert read(source(linked)) == [[b"1", b""]] * 2
     check_source(source(linked))
+
+
+def test_symbolic_links_are_left_out_as_in_dali(tmp_path):
+    path, out = tmp_path / "a.tar", io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as file:
+        for name, data in (("0.jpg", b"jpg"), ("1.jpg", None), ("1.cls", b"1"), ("2.jpg", None)):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data or b"")
+            if data is None:
+                entry.type, entry.linkname = tarfile.SYMTYPE, "0.jpg"
+            file.addfile(entry, io.BytesIO(data or b""))
+    path.write_bytes(out.getvalue())
+    assert read(source(path)) == [[b"jpg", b""], [b"", b"1"]]
+
+
+def test_the_error_of_a_decoder_says_that_a_sample_lacks_a_component(tmp_path):
+    path = tmp_path / "a.tar"
+    path.write_bytes(tar([("0.cls", b"0"), ("1.cls", b""), ("1.jpg", b"")]))
+    for row, message in (
+        (0, r"at byte 512, which has no file that ends in jpeg;jpg\): the file is empty"),
+        (1, r"at byte 2048\): the file is empty"),
+    ):
+        with Pipeline(batch_size=1) as pipeline:
+            images, _ = fn.readers.webdataset(paths=path, ext=["jpg;jpeg", "cls"], shard_id=row, num_shards=2)
+            pipeline.set_outputs(fn.decoders.image(images))
+        with pytest.raises(SampleError, match=message):
+            pipeline.run()
+        pipeline.close()
 
 
 def test_damaged_files(tmp_path):

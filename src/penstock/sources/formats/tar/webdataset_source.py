@@ -94,7 +94,7 @@ class WebdatasetSource(Source):
         )
         self.cost = self._parts.cost
         if not len(self):
-            wanted = ", ".join(";".join(sorted(item)) for item in components.wanted)
+            wanted = ", ".join(map(_ends, components.wanted))
             raise SourceError(
                 "the tar files have no samples", given=", ".join(paths[:4]), expected=f"files that end in {wanted}"
             )
@@ -176,20 +176,29 @@ class WebdatasetSource(Source):
         return self._parts.byte_ranges(self._numbers_of(indices))
 
     def describe(self, index: int) -> str:
-        """Return the tar file and the offset of the first component that is not empty."""
+        """Return the tar file, the offset of the first component that is not empty, and what the sample lacks."""
         first = index * self._count
-        return self._parts.describe(first + int(np.argmax(self._parts.sizes[first : first + self._count] > 0)))
+        place = self._parts.describe(first + int(np.argmax(self._parts.sizes[first : first + self._count] > 0)))
+        # Decoders only see an empty array: without this, their errors would speak of an empty file.
+        wanted = self._read_as[0].wanted
+        missing = [_ends(names) for value, names in enumerate(wanted) if self._is_missing(index, value)]
+        return f"{place}, which has no file that ends in {' or in '.join(missing)}" if missing else place
 
     def source_info(self, index: int, value: int = 0) -> str:
         """Return the tar file, the offset of an output's data and the name in the archive, joined as in DALI."""
         number = index * self._count + value
         path, start = self._parts.path(number), int(self._parts.starts[number])
-        name, components = _name(path, start), self._read_as[0]
-        if not self._parts.sizes[number]:  # it is empty, or is missing, and the place is that of another one
-            extension = name.rpartition("/")[2].partition(".")[2]
-            if (extension if components.case_sensitive else extension.lower()) not in components.wanted[value]:
-                return ""
-        return f"{path}:{start}:{name}"
+        return "" if self._is_missing(index, value) else f"{path}:{start}:{_name(path, start)}"
+
+    def _is_missing(self, index: int, value: int) -> bool:
+        """Return True if a sample has no file for an output. Reads a header if the component is empty."""
+        number = index * self._count + value
+        if self._parts.sizes[number]:
+            return False
+        # The place of a missing component is that of another one.
+        name, components = _name(self._parts.path(number), int(self._parts.starts[number])), self._read_as[0]
+        extension = name.rpartition("/")[2].partition(".")[2]
+        return (extension if components.case_sensitive else extension.lower()) not in components.wanted[value]
 
     def identity(self) -> tuple[Any, ...]:
         """Return the records and the components."""
@@ -198,6 +207,11 @@ class WebdatasetSource(Source):
     def fingerprint(self) -> str:
         """Return a text that identifies the files and the positions of their components."""
         return f"webdataset:{self._parts.fingerprint()}"
+
+
+def _ends(extensions: frozenset[str]) -> str:
+    """Return the extensions of an output, for messages."""
+    return ";".join(sorted(extensions))
 
 
 def _name(path: str, start: int) -> str:
@@ -239,7 +253,7 @@ def _find(
         present[owners, output] = True
     if components.missing == "error" and not present.all():
         sample, output = np.argwhere(~present)[0]
-        ends = ";".join(sorted(components.wanted[int(output)]))
+        ends = _ends(components.wanted[int(output)])
         raise ValueError(f"the sample at byte {members.starts[firsts[int(sample)]]} has no file that ends in {ends}")
     if components.missing == "skip":
         starts, sizes = starts[present.all(axis=1)], sizes[present.all(axis=1)]
