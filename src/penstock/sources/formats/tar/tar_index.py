@@ -14,8 +14,10 @@ from penstock.native.compiled import Compiled, precompile
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.disk_cache import fetch_cached, read_input
 
-# Maximum number of distinct extensions in an index. A new one is compared with all earlier ones; 65,536 take about 2 s.
+# Maximum number of distinct extensions in an index.
 _KINDS = 1 << 16
+# Slots of the hash table of extensions: twice as many, so that a search is short.
+_SLOTS = 2 * _KINDS
 
 # The data of each file of an archive begins at a multiple of this, after a header of this size.
 _BLOCK_BYTES = 512
@@ -63,10 +65,17 @@ def read_tar_index(index: str, path: str, size: int, tag: str) -> Members:
     head, _, lines = read_input(index, "index", "omit index_paths to scan the files").rstrip().partition(b"\n")
     version, announced = (*head.split(), b"", b"")[:2]
     table = np.empty((len(lines) // 6 + 1, 4), np.int64)  # what is not written costs no memory
-    kinds, count = np.zeros((_KINDS, 2), np.int64), np.zeros(2, np.int64)
+    kinds, count = np.zeros((_KINDS, 2), np.int64), np.zeros(3, np.int64)
     known = version in (b"v1.1", b"v1.2")
     if known:
-        _parse(np.frombuffer(lines, np.uint8), 3 if version == b"v1.1" else 4, table, kinds, count)
+        _parse(
+            np.frombuffer(lines, np.uint8),
+            3 if version == b"v1.1" else 4,
+            table,
+            kinds,
+            np.zeros(_SLOTS, np.int32),
+            count,
+        )
     if not known or count[1] < 0 or announced != b"%d" % count[1]:
         raise SourceError(
             f"{index!r} is not an index of a tar file",
@@ -74,7 +83,7 @@ def read_tar_index(index: str, path: str, size: int, tag: str) -> Members:
             fix="omit index_paths to scan the files",
         )
     names: list[str] = [
-        lines[start:stop].decode("utf-8", "surrogateescape") for start, stop in kinds[kinds[:, 1] > 0].tolist()
+        lines[start:stop].decode("utf-8", "surrogateescape") for start, stop in kinds[: count[2]].tolist()
     ]
     members = Members(names, *table[: count[0]].T)
     if np.any(members.starts > size - members.sizes):
@@ -122,9 +131,9 @@ def _describes(header: tarfile.TarInfo, extension: str, size: int) -> bool:
     return header.size == size and (is_cut or header.name.rpartition("/")[2].partition(".")[2] == extension)
 
 
-@precompile("u1[1] i8 i8[2] i8[2] i8[1]")
+@precompile("u1[1] i8 i8[2] i8[2] i4[1] i8[1]")
 @Compiled
-def _parse(text: Array, width: int, rows: Array, kinds: Array, count: Array) -> None:
+def _parse(text: Array, width: int, rows: Array, kinds: Array, slots: Array, count: Array) -> None:
     """Parse the lines of an index.
 
     Args:
@@ -132,7 +141,9 @@ def _parse(text: Array, width: int, rows: Array, kinds: Array, count: Array) -> 
         width: Words per file: 3 in v1.1, 4 in v1.2, which adds the name.
         rows: int64 (files, 4), receives extension, sample, start and size of each file.
         kinds: int64 (extensions, 2), receives the byte range in `text` at which each extension first occurs.
-        count: int64 (2,), receives the numbers of files and samples; the second is -1 if the text is not an index.
+        slots: int32 (a power of two,), zeros; the hash table of extensions: their numbers, plus 1.
+        count: int64 (3,), zeros; receives the numbers of files, samples and extensions; the second is -1 if the text
+            is not an index.
     """
     at, files, samples, words = 0, 0, 0, 0
     while at < text.shape[0]:
@@ -142,7 +153,7 @@ def _parse(text: Array, width: int, rows: Array, kinds: Array, count: Array) -> 
         if at > first:
             part, value = words % width, 0
             if part == 0:
-                value = _kind(text, first, at, kinds)
+                value = _kind(text, first, at, kinds, slots, count)
                 rows[files, 1] = samples
             elif part < 3:
                 value = _number(text, first, at)
@@ -164,19 +175,28 @@ def _parse(text: Array, width: int, rows: Array, kinds: Array, count: Array) -> 
 
 
 @Compiled
-def _kind(text: Array, first: int, stop: int, kinds: Array) -> int:
+def _kind(text: Array, first: int, stop: int, kinds: Array, slots: Array, count: Array) -> int:
     """Return the number of an extension; -1 if there are too many."""
-    for kind in range(kinds.shape[0]):
-        if kinds[kind, 1] == 0:
-            kinds[kind, 0], kinds[kind, 1] = first, stop
-            return kind
+    slot = 2166136261  # the hash function is FNV-1a with 32 bits
+    for at in range(first, stop):
+        slot = ((slot ^ int(text[at])) * 16777619) & 0xFFFFFFFF
+    slot &= slots.shape[0] - 1
+    while slots[slot]:
+        kind = int(slots[slot]) - 1
         same = 0
         if kinds[kind, 1] - kinds[kind, 0] == stop - first:
             while same < stop - first and text[kinds[kind, 0] + same] == text[first + same]:
                 same += 1
         if same == stop - first:
             return kind
-    return -1
+        slot = (slot + 1) & (slots.shape[0] - 1)
+    kind = int(count[2])
+    if kind == kinds.shape[0]:
+        return -1
+    kinds[kind, 0], kinds[kind, 1] = first, stop
+    slots[slot] = kind + 1
+    count[2] = kind + 1
+    return kind
 
 
 @Compiled
