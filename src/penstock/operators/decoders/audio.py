@@ -13,6 +13,7 @@ from penstock.operators.audio.audio_resample import denormalize_samples
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
 from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
+from penstock.sources.formats.mp3_stream import read_stream, states_length
 from penstock.sources.formats.nemo_source import FLOAT_SUBTYPES
 from penstock.sources.storage.sample_limit import check_announced_size
 from penstock.types import FLOAT
@@ -48,9 +49,12 @@ class DecodeAudio(Operator, SampleKernel):
             # libsndfile trusts the frame count in a FLAC header, so a damaged file could claim any amount of memory.
             check_announced_size(file.frames * file.channels * 4)
             # An untouched signal is read in the output's type: int32 does not fit into float32 without loss.
-            # Formats without seeking, such as GSM 6.10, need the count. That of an MP3 file may be an estimate.
             stored_dtype = self.dtype.name if unprocessed else "float32"
-            values: Array = file.read(file.frames, dtype=stored_dtype, always_2d=True)
+            if file.format == "MP3" and not states_length(data):
+                values: Array = read_stream(data, stored_dtype)
+            else:
+                # Formats without seeking, such as GSM 6.10, need the count.
+                values = file.read(file.frames, dtype=stored_dtype, always_2d=True)
         # DALI averages before it resamples, which also costs less.
         if self.downmix:
             values = values.mean(axis=1, dtype=np.float32)

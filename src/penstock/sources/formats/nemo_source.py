@@ -20,9 +20,11 @@ import numpy as np
 from penstock.core import Array, Column, Indices, Spec, optional_import, short_digest
 from penstock.errors import SourceError, error_text
 from penstock.sources.files.file_source import FileSource
+from penstock.sources.formats.mp3_stream import read_stream, states_length
 from penstock.sources.record_source import RecordSource
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
 from penstock.sources.storage.disk_cache import read_input
+from penstock.sources.storage.local_bytes import read_file
 from penstock.sources.storage.object_store import is_remote
 from penstock.sources.storage.sample_limit import check_announced_size
 
@@ -124,19 +126,25 @@ class NemoSource(RecordSource[FileSource]):
                 raise ValueError("not a regular file, but a folder, a pipe, a socket or a device")
             with soundfile.SoundFile(path if data is None else io.BytesIO(data.data)) as file:
                 rate = file.samplerate
+                as_floats = self._downmix or file.subtype in FLOAT_SUBTYPES
+                dtype = "float32" if as_floats else self._dtype.name
+                whole = _stream_without_length(file.format, path, data, dtype)
+                frames = file.frames if whole is None else len(whole)
                 start = max(int(offset * rate), 0)
-                left = file.frames - start
+                left = frames - start
                 if left < 0:
-                    raise ValueError(f"the offset is {offset} s, but the file has only {file.frames / rate} s")
+                    raise ValueError(f"the offset is {offset} s, but the file has only {frames / rate} s")
                 count = left if duration < 0 else min(int(duration * rate), left)
                 # The header declares the number of frames; a damaged one must not allocate any amount of memory.
                 check_announced_size(count * file.channels * 4)
-                if file.seekable():
-                    file.seek(start)
+                if whole is not None:
+                    values = whole[start : start + count]
                 else:
-                    file.read(start, dtype="int16")
-                as_floats = self._downmix or file.subtype in FLOAT_SUBTYPES
-                values: Array = file.read(count, dtype="float32" if as_floats else self._dtype.name, always_2d=True)
+                    if file.seekable():
+                        file.seek(start)
+                    else:
+                        file.read(start, dtype="int16")
+                    values = cast(Array, file.read(count, dtype=dtype, always_2d=True))
                 if len(values) < count:
                     raise ValueError(f"the file is cut short: it has {len(values)} of {count} frames")
         except (OSError, ValueError, soundfile.SoundFileError) as error:
@@ -165,6 +173,14 @@ class NemoSource(RecordSource[FileSource]):
     def fingerprint(self) -> str:
         """Combine the file names below their common folder with a hash of segments, transcripts and numbers."""
         return f"nemo:{self.records.fingerprint()}:{short_digest(*self._parts())}"
+
+
+def _stream_without_length(kind: str, path: bytes | str, data: Array | None, dtype: str) -> Array | None:
+    """Return the signal of an MP3 file that does not state its length; None for other files."""
+    if kind != "MP3":
+        return None
+    content = read_file(path) if data is None else data
+    return None if states_length(content) else read_stream(content, dtype)
 
 
 def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:
