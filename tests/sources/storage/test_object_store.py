@@ -23,6 +23,7 @@ FILTERS = (("*.jpg",), (), False)
     [
         ("s3://no-such-bucket-at-all/a", SourceNotFoundError, "the bucket 'no-such-bucket-at-all' does not exist"),
         ("{url}/missing.jpg", SourceNotFoundError, "there is no such object"),
+        ("{url}/a//b.jpg", SourceError, "the key 'a//b.jpg' has an empty part between two slashes"),
         ("https://127.0.0.1:1/a.jpg?X-Amz-Signature=1", SourceError, "a path with a query"),
         ("http://127.0.0.1:1/a.jpg", SourceError, "error sending request"),
         ("ftp://host/a.jpg", SourceError, "it is not the path of an object"),

@@ -330,6 +330,10 @@ def _parse(path: str) -> _ObjectURL:
     # Lists name files relative to a folder, as in "./1.jpg" and "../cat/1.jpg"; keys have no such parts.
     if not {".", ".."}.isdisjoint(key.split("/")):
         key = posixpath.normpath(key)
+    # obstore could not even name such a key.
+    if "//" in key.rstrip("/"):
+        fix = "take the second slash out, or rename the object if its key has it"
+        raise OSError(errno.EINVAL, f"the key {key!r} has an empty part between two slashes; {fix}")
     return _ObjectURL(SCHEMES[name], name, bucket, key)
 
 
