@@ -7,7 +7,7 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import EpsImagePlugin, Image
+from PIL import EpsImagePlugin, Image, PpmImagePlugin
 
 from penstock import types
 from penstock.image.codecs import tiff_messages
@@ -224,6 +224,23 @@ def test_values_of_pnm_files_are_scaled_like_those_of_pillow(magic, channels, la
     assert result.dtype == (np.uint16 if channels == 1 and largest > 255 else np.uint8)
     with pytest.raises(ValueError, match="truncated"):
         decode(np.frombuffer(file[:-1], np.uint8), types.ANY_DATA)
+
+
+@pytest.mark.parametrize(("magic", "largest"), [("P1", 1), ("P2", 255), ("P2", 1000), ("P3", 100)])
+def test_the_numbers_of_plain_pnm_files_are_read_at_once(magic, largest, monkeypatch):
+    values = np.arange(7 * 5 * (3 if magic == "P3" else 1)) % (largest + 1)
+    text = " \r\n".join(map(str, values.tolist()))
+    head = f"{magic} 7 5 " + ("" if magic == "P1" else f"{largest} ")
+    data, damaged = ((head + content).encode() for content in (text, text[:-2]))
+    expected = np.asarray(Image.open(io.BytesIO(data)).convert("L") if magic == "P1" else Image.open(io.BytesIO(data)))
+    with pytest.raises(ValueError, match="not enough image data"):
+        decode(np.frombuffer(damaged, np.uint8), types.ANY_DATA)
+    with_comment = decode(np.frombuffer(data.replace(b"\r\n", b"# text\n", 1), np.uint8), types.ANY_DATA)
+    monkeypatch.setattr(PpmImagePlugin.PpmPlainDecoder, "decode", None)
+    result = decode(np.frombuffer(data, np.uint8), types.ANY_DATA)
+    assert np.array_equal(result[..., 0] if magic != "P3" else result, expected)
+    assert np.array_equal(result, with_comment)
+    assert result.dtype == (np.uint16 if largest == 1000 else np.uint8)
 
 
 def png_chunk(kind, content):
