@@ -214,6 +214,13 @@ def test_other_values_of_names_of_numbers_are_refused(value, name):
 def test_labels_of_bytes_are_read_back(program, tmp_path):
     run(f"{program}:bytes_as_classes", tmp_path, "--in-order")
     assert [sample["cls"] for sample in samples(tmp_path).values()] == [b"50", b"200"]
+    run(f"{program}:texts_as_classes", tmp_path / "texts", "--in-order")
+    assert [sample["cls"] for sample in samples(tmp_path / "texts").values()] == [b"50", b"7"]
+
+
+def test_labels_that_may_be_numbers_or_text_are_refused(program, tmp_path, capsys):
+    assert pack(f"{program}:arrays_as_classes", tmp_path, "--in-order") == 2
+    assert "'cls' stores a whole number as text, and a uint8 array may be" in capsys.readouterr().err
 
 
 def test_files_of_arrays_are_not_encoded_again(tmp_path):
@@ -302,6 +309,12 @@ def numbered():
 
 def two():
     return {"a": fn.readers.arrays([1, 2]), "b": fn.readers.arrays([1, 2])}
+
+def arrays_as_classes():
+    return {"cls": fn.readers.items([np.array([50], np.uint8)] * 2, subset=slice(1))}
+
+def texts_as_classes():
+    return {"cls": fn.readers.items([b"50", b"7"])}
 
 def bytes_as_classes():
     classes = np.array([[50], [200]], np.uint8)

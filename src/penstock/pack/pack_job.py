@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.core import Array, short_digest
 from penstock.core.atomic_files import fsync_directory
-from penstock.errors import DefinitionError, SampleError, SourceError, UsageError, resource_error
+from penstock.errors import DefinitionError, SampleError, SourceError, UsageError, resource_error, short_repr
 from penstock.pack.image_check import CHECKED, check_image
 from penstock.pack.manifest import PackManifest
 from penstock.pack.reencoding import Reencoding
@@ -306,8 +306,16 @@ class _Shards:
         for name, column in zip(result, job.columns, strict=True):
             spec = job.source.specs[column]
             # Bytes of variable length may be the text of a number; an array of one byte is the number.
-            if kind_of(name) in NUMBERS and spec.dtype == np.uint8 and spec.shape == (1,):
+            if kind_of(name) not in NUMBERS or spec.dtype != np.uint8:
+                continue
+            if spec.shape == (1,):
                 result[name] = result[name].astype(np.int64)
+            elif spec.shape == (None,) and column in job.source.array_values and job.format == "tar":
+                raise DefinitionError(
+                    f"{name!r} stores a whole number as text, and a uint8 array may be a number or a text",
+                    given=f"{short_repr(result[name].tolist())} of item {index}",
+                    fix="int64 for numbers, bytes for their text",
+                )
         return result
 
     def _check_images(self, index: int, values: Mapping[str, Array]) -> None:

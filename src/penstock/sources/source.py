@@ -40,6 +40,9 @@ class Source(ABC):
     named_values: int = 1
     """Number of leading values to which `source_info` applies."""
 
+    array_values: frozenset[int] = frozenset()
+    """Values of variable length that are arrays of numbers, although bytes and text have the same dtype."""
+
     separate_names: bool = False
     """True if `source_info` differs from value to value."""
 

@@ -29,7 +29,7 @@ class SubsetSource(Source):
         self.specs, self.selection = source.specs, choice
         self._source, self._chosen = source, chosen
         self.named_values, self.separate_names = source.named_values, source.separate_names
-        self.cost = source.cost
+        self.cost, self.array_values = source.cost, source.array_values
 
     def __len__(self) -> int:
         return len(self._chosen)

@@ -50,6 +50,14 @@ class MapStyleSource(Source):
         count = len(cast(Any, first)) if self.several else 1
         self.names: list[Any] = [*first] if self.named_values else [*range(count)]
         self._names = dict.fromkeys(self.names).keys()
+        values: list[Any] = (
+            [first[name] for name in self.names] if self.named_values else [*first] if self.several else [first]
+        )
+        self.array_values = frozenset(
+            number
+            for number, value in enumerate(values)
+            if hasattr(value, "dtype") and not isinstance(value, bytes | str)
+        )
         self._empty: list[Array | None] = [None] * count
         parts = self._parts(first, 0)
         self._empty = [part[:0].copy() if part.ndim else None for part in parts]
