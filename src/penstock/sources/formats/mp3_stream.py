@@ -1,5 +1,6 @@
 """MP3 files that do not state their length. libsndfile estimates it, and reads no further."""
 
+import contextlib
 import socket
 import threading
 from typing import Any
@@ -64,7 +65,9 @@ def read_stream(data: Array, dtype: str) -> Array:
                 if not blocks or _has_content(receiver):
                     raise
     finally:
-        receiver.shutdown(socket.SHUT_RDWR)
+        # macOS refuses to shut down a socket whose other end is closed.
+        with contextlib.suppress(OSError):
+            receiver.shutdown(socket.SHUT_RDWR)
         thread.join()
         receiver.close()
     return np.concatenate(blocks) if blocks else np.zeros((0, 1), dtype)
