@@ -1,5 +1,6 @@
 """Corrections of files that Pillow opens, but would decode to other pixels than the format defines."""
 
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -85,7 +86,8 @@ def _keep_colors(image: "Image.Image") -> None:
         _unpack_as(image, image.mode.upper(), raw_mode.upper())
     if image.mode == "RGBA" and cast(Any, image).tag_v2.get(_PLANAR_CONFIGURATION) == _PLANES:
         # The fourth plane could be anything if the file does not say so, but Pillow divides by it.
-        _unpack_as(image, "RGBX", raw_mode.upper().replace("A", "X"))
+        # It has no raw modes for more planes, and reads no more than those of the raw mode.
+        _unpack_as(image, "RGBX", re.sub("[AX]+", "X", raw_mode.upper()))
 
 
 def _unpack_as(image: "Image.Image", mode: str, raw_mode: str) -> None:
