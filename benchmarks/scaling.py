@@ -30,7 +30,6 @@ from unittest import mock
 
 import jax
 import numpy as np
-import simplejpeg
 from data import Arrays, jpegs, write_jpeg_records
 from measure import BATCH, Batches, epochs, now, settle
 from pipelines import imagenet, mnist
@@ -47,16 +46,11 @@ _wait = ctypes.CDLL(None).usleep  # functions of ctypes release the GIL
 @contextmanager
 def replaced_work(decode: int, kernels: int) -> Generator[None]:
     """Replace decoding and compiled loops by waits of so many microseconds per image, or by nothing."""
-    original = simplejpeg.decode_jpeg
 
-    def wait_and_return(
-        data: Any, space: str, fast: bool, *, min_height: int, min_width: int, buffer: Any, strict: bool = True
-    ) -> Any:
-        if buffer is None:  # only pixels that go into prepared memory have a known size
-            return original(data, space, fast, min_height=min_height, min_width=min_width, strict=strict)
+    def wait_and_succeed(*_: Any) -> bool:
         if decode:
             _wait(decode)
-        return buffer.reshape(min_height, min_width, 1 if space == "GRAY" else 3)
+        return True
 
     def wait(_self: PassExecutor, rows: slice, _memory: Any) -> None:
         if kernels:
@@ -70,12 +64,12 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
             left, prepare = bound[-1], bind(*bound)
             del prepare  # only its Python counts
 
-            def wait_and_succeed(first: int, last: int) -> None:
+            def wait_for_all(first: int, last: int) -> None:
                 if decode:
                     _wait(decode * (last - first))
                 left[first:last] = False
 
-            return wait_and_succeed
+            return wait_for_all
 
     bind = turbojpeg_loop.decode_files.bind
     shorten = libjpeg_turbo._with_height  # noqa: SLF001  # no public function makes the copy alone
@@ -84,7 +78,7 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
         return shorten(data[: frame + 7], frame, height)  # NumPy copies the file itself without the GIL
 
     with (
-        mock.patch.object(simplejpeg, "decode_jpeg", wait_and_return),
+        mock.patch.object(libjpeg_turbo, "_decode_into", wait_and_succeed),
         mock.patch.object(libjpeg_turbo, "_with_height", shorten_header),
         mock.patch.object(turbojpeg_loop, "decode_files", DecodeFiles),
         mock.patch.object(PassExecutor, "run", wait),
@@ -210,8 +204,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--decode", type=int, default=2000, help="microseconds per image")
     parser.add_argument("--kernels", type=int, default=500, help="microseconds per image and pass")
     parser.add_argument("--figure", type=Path, help="file to draw the curve to, such as scaling.svg")
-    parser.add_argument("--backend", nargs="*", default=["simplejpeg"], choices=["simplejpeg", "turbojpeg"])
+    parser.add_argument("--backend", nargs="+", default=["simplejpeg"], choices=["simplejpeg", "turbojpeg"])
     options = parser.parse_args(arguments)
+    if options.figure is not None and len(options.backend) > 1:
+        parser.error("--figure draws the curve of one --backend")
     for backend in options.backend:
         budgets = gil_budgets(options.folder, backend, options)
         print(f"{backend}, GIL budget: {budgets[0] * 1e6:.0f} us per photograph, ", end="")

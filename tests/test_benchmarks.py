@@ -199,11 +199,11 @@ def test_scaling(photographs, tmp_path, capsys, monkeypatch):
     benchmark = module("scaling")
     monkeypatch.setattr(benchmark, "BATCH", 8)
     small = ["--images", "8", "--rounds", "1", "--decode", "10", "--kernels", "10"]
-    decode = benchmark.simplejpeg.decode_jpeg
+    decode = benchmark.libjpeg_turbo._decode_into
     backends = ["simplejpeg", "turbojpeg"][: 1 + turbojpeg.installed()]
-    small += ["--threads", "1", "2", "--backend", *backends]
-    benchmark.main([str(photographs), *small, "--figure", str(tmp_path / "scaling.svg")])
-    assert benchmark.simplejpeg.decode_jpeg is decode
+    small += ["--threads", "1", "2", "--backend"]
+    benchmark.main([str(photographs), *small, *backends])
+    assert benchmark.libjpeg_turbo._decode_into is decode
     printed = capsys.readouterr().out.splitlines()
     for number, backend in enumerate(backends):
         first, head, *lines = printed[4 * number : 4 * number + 4]
@@ -211,7 +211,10 @@ def test_scaling(photographs, tmp_path, capsys, monkeypatch):
         assert re.fullmatch(budget, first)
         assert head.split() == ["threads", "images/s", "of", "linear", "of", "limit"]
         assert [line.split()[0] for line in lines] == ["1", "2"]
+    benchmark.write_figure({1: 300.0, 2: 600.0}, 25e-6, tmp_path / "scaling.svg")
     assert "photographs per second" in (tmp_path / "scaling.svg").read_text()
+    with pytest.raises(SystemExit):
+        benchmark.main([str(photographs), *small, "simplejpeg", "turbojpeg", "--figure", str(tmp_path / "both.svg")])
 
 
 def test_cache(photographs, tmp_path_factory):

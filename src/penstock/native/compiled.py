@@ -47,7 +47,7 @@ class Compiled(Generic[P, R]):
     """Loop that runs as machine code, without the GIL. The first call compiles it, or loads it from the cache.
 
     A loop takes arrays and numbers, writes to its arrays, and neither allocates nor returns anything. It may call other
-    compiled loops, which may return numbers, and functions of the C library (`CFunction`). It is compiled for each
+    compiled loops, which may return numbers, and functions of libraries (`CFunction`). It is compiled for each
     combination of dtypes, ranks and layouts (C-contiguous or not) of its arguments.
 
     Args:

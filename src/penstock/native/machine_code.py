@@ -238,7 +238,7 @@ def as_njit(function: Callable[..., Any]) -> Any:
 
 
 def external_function(name: str, result: str, *arguments: str) -> Any:
-    """Return a function of the C library that dispatchers may call. Its kinds are those of numbers."""
+    """Return a function of a library that dispatchers may call. Its kinds are those of numbers."""
     numba = _numba()
     kinds = [numba.from_dtype(np.dtype(kind)) for kind in (result, *arguments)]
     return numba.types.ExternalFunction(name, kinds[0](*kinds[1:]))

@@ -5,9 +5,9 @@ import pytest
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
 
 
-def scheduler(seconds, *, by_sample=True, whole=False):
+def scheduler(seconds, *, by_sample=True, whole=False, expensive=True):
     """Return a scheduler that has measured a cost per sample; None for no measurement."""
-    result = ChunkScheduler(by_sample=by_sample, whole=whole)
+    result = ChunkScheduler(by_sample=by_sample, whole=whole, expensive=expensive)
     result._recent += [] if seconds is None else [seconds]
     return result
 
@@ -28,6 +28,11 @@ def scheduler(seconds, *, by_sample=True, whole=False):
 )
 def test_chunks(seconds, rows, workers, ahead, chunks):
     assert scheduler(seconds).chunks(rows, workers, ahead) == chunks
+
+
+def test_the_first_batch_is_split_if_it_is_probably_expensive():
+    assert scheduler(None, by_sample=False).chunks(256, 4, 2) == 4
+    assert scheduler(None, by_sample=False, expensive=False).chunks(256, 4, 2) == 1
 
 
 @pytest.mark.parametrize(

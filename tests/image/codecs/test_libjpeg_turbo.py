@@ -13,7 +13,7 @@ from PIL import Image
 from penstock import types
 from penstock.image.codecs import jpeg_header_loop as loop
 from penstock.image.codecs.image_codec import ImageCodec
-from penstock.image.codecs.image_header import COLUMNS, MAX_PIXELS, ImageHeaders
+from penstock.image.codecs.image_header import ALL_ROWS, COLUMNS, MAX_PIXELS, ImageHeaders
 from penstock.image.codecs.jpeg_header import read_header, read_headers
 from penstock.native.array_fields import FIELDS, references
 from penstock.native.machine_code import address
@@ -88,6 +88,50 @@ def test_a_header_that_ends_too_early_is_refused(end):
     assert read_header(data, types.RGB, True) is None
     with pytest.raises(ValueError, match=r"known format|damaged|truncated"):
         ImageCodec().decode(data, ImageCodec().header(data))
+
+
+BARE = [bytes([0xFF, marker]) for marker in (0x00, 0x01, 0xD0, 0xD7, 0xD8, 0xD9)]
+
+
+@pytest.mark.parametrize("place", [2, AFTER_JFIF, SCAN])
+@pytest.mark.parametrize("marker", BARE, ids=bytes.hex)
+def test_markers_without_a_length_leave_a_file_to_pillow(marker, place):
+    # libjpeg passes over some of them. Other bytes must not count as the length: they could hide another frame header.
+    files = [inserted(place, marker + segment(0xFE, BYTES[FRAME : FRAME + 19])[2:])] * 16
+    assert [alone(data, types.RGB, True) for data in files] == together(files, types.RGB, True) == [None] * 16
+
+
+@pytest.mark.parametrize("kind", [0xC3, 0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCF])
+def test_lossless_and_hierarchical_frames_are_left_to_pillow(kind):
+    # libjpeg-turbo writes lossless pixels in their full size, also where it is told to reduce them.
+    data = np.frombuffer(BYTES[: FRAME + 1] + bytes([kind]) + BYTES[FRAME + 2 :], np.uint8)
+    assert [alone(data, types.RGB, True)] * 16 == together([data] * 16, types.RGB, True) == [None] * 16
+
+
+def test_a_file_with_two_frame_headers_is_left_to_pillow():
+    files = [inserted(SCAN, BYTES[FRAME : FRAME + 19])] * 16
+    assert [alone(data, types.RGB, True) for data in files] == together(files, types.RGB, True) == [None] * 16
+
+
+def test_all_rows_of_several_scans_are_needed():
+    progressive = io.BytesIO()
+    Image.open(io.BytesIO(BYTES)).save(progressive, "JPEG", progressive=True)
+    first_component = BYTES[: SCAN + 2] + b"\0\x08\1\1\0\0\x3f\0" + BYTES[SCAN + 14 :]
+    for content in (progressive.getvalue(), first_component):
+        data = np.frombuffer(content, np.uint8)
+        assert alone(data, types.RGB, True).below == ALL_ROWS
+        assert together([data] * 16, types.RGB, True)[0].below == ALL_ROWS
+
+
+def test_a_file_that_is_larger_than_its_header_says_is_not_reduced_to_fit():
+    file = io.BytesIO()
+    Image.fromarray(np.zeros((12, 20), np.uint8)).save(file, "JPEG")
+    data, codec = np.frombuffer(file.getvalue(), np.uint8), ImageCodec()
+    half = codec.header(data)._replace(height=6, width=10)
+    with pytest.raises(ValueError, match="damaged"):
+        codec.decode(data, half, np.empty(60 * 3, np.uint8))
+    headers = ImageHeaders.of([half])
+    assert [*codec.direct_decoding([data], headers, [6])([np.empty(60 * 3, np.uint8)], range(1))] == [0]
 
 
 def alone(data, output_type, adjust):

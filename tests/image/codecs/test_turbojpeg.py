@@ -68,8 +68,8 @@ def test_damaged_files_are_decoded_only_where_simplejpeg_decodes_them():
     found = decoded(files, "turbojpeg", ImageHeaders.of(headers))
     both = [(pixels, other) for pixels, other in zip(found, expected, strict=True) if pixels is not None]
     assert all(pixels == other for pixels, other in both)
-    # A damaged header may announce a subsampling that is left out.
-    assert 20 < len(both) <= sum(pixels is not None for pixels in expected) <= len(both) + 3
+    # Progressive files and an unusual subsampling, which a damaged header may announce, are left out.
+    assert 20 < len(both) < sum(pixels is not None for pixels in expected)
 
 
 @WITH_LIBRARY
@@ -100,14 +100,21 @@ def test_threads_do_not_disturb_each_other():
             assert pixels == expected
 
 
+def without(content, marker):
+    """Return a JPEG without the segments of a marker."""
+    data, kept, place = content.tobytes(), b"", 2
+    while data[place + 1] != 0xDA:
+        end = place + 2 + int.from_bytes(data[place + 2 : place + 4], "big")
+        kept += data[place:end] if data[place + 1] != marker else b""
+        place = end
+    return np.frombuffer(data[:2] + kept + data[place:], np.uint8)
+
+
 @WITH_LIBRARY
-def test_decompressors_end_with_their_threads(monkeypatch):
-    ended = []
-    destroy = turbojpeg_loop.destroy.python_function
-    monkeypatch.setattr(turbojpeg_loop, "destroy", lambda address: ended.append(destroy(address)))
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(decoded, [photograph(1)], "turbojpeg").result()
-    assert ended == [0]
+@pytest.mark.parametrize("marker", [0xDB, 0xC4], ids=["quantization", "Huffman"])
+def test_a_file_without_tables_does_not_take_those_of_the_file_before(marker):
+    files = [photograph(1, quality=40, optimize=True), without(photograph(2, quality=95), marker)]
+    assert decoded(files, "turbojpeg") == decoded(files, "simplejpeg")
 
 
 @WITH_LIBRARY

@@ -35,10 +35,11 @@ class ChunkScheduler:
     Args:
         by_sample: True if a stage runs Python for each sample, and therefore competes for the GIL.
         whole: True if a stage needs the whole batch, which then cannot be split or merged.
+        expensive: True if samples are probably expensive, before their cost is measured.
     """
 
-    def __init__(self, *, by_sample: bool, whole: bool) -> None:
-        self._by_sample, self._whole = by_sample, whole
+    def __init__(self, *, by_sample: bool, whole: bool, expensive: bool) -> None:
+        self._by_sample, self._whole, self._expensive = by_sample, whole, expensive
         self._recent: deque[float] = deque(maxlen=8)
 
     @property
@@ -63,8 +64,7 @@ class ChunkScheduler:
 
     def chunks(self, rows: int, workers: int, ahead: int) -> int:
         """Return the number of chunks for a batch of `rows` rows, of which `ahead` are begun ahead of the consumer."""
-        # The first batch is not split unless Python runs per sample: its cost is unknown.
-        if self._whole or self.cheap or not (self._recent or self._by_sample):
+        if self._whole or self.cheap or not (self._recent or self._expensive):
             return 1
         most = min(workers, rows)
         if self._recent:  # the first batch is needed at once

@@ -11,9 +11,9 @@ Contract of this module:
   change. Waiting counts as time: a slow disk, or a function that sleeps, is work for a thread. Worker processes compute
   light batches, too.
 * **Pairs.** Small dense batches that are not light, but nearly, are computed two at a time on a thread: that halves the
-  cost of Python per batch. If Python runs per sample, threads may share the samples instead,
-  unless these are so cheap that one thread computes all chunks. Worker processes and input hosts compute two batches at
-  the same time instead. If a pair fails, its batches are computed again one by one.
+  cost of Python per batch. So are larger ones if one thread computes all chunks anyway. If Python runs per sample,
+  threads may share the samples instead. Worker processes and input hosts compute two batches at the same time instead.
+  If a pair fails, its batches are computed again one by one.
 * **GIL.** Samples that take microseconds exchange the GIL so often that two threads are slower than one. One thread
   computes all chunks of such samples.
 * **Streams.** The consumer's thread asks users' sources for the data of a batch when the batch begins, because sources

@@ -82,7 +82,13 @@ class HostProgram:
             (registers[value], number, value.spec.fixed_shape, value.spec.dtype) for value, number in targets.items()
         ]
         kinds = {stage.way for stage in flat_stages(plan.stages)}
-        self.scheduler = ChunkScheduler(by_sample=_runs_python_per_sample(plan), whole=StageKind.WHOLE_BATCH in kinds)
+        heads = _heads_of_chains(plan)
+        samples = StageKind.SAMPLE in kinds or StageKind.CACHE in kinds
+        self.scheduler = ChunkScheduler(
+            by_sample=samples or any(head.runs_python_per_sample for head in heads),
+            whole=StageKind.WHOLE_BATCH in kinds,
+            expensive=samples or any(head.starts_group for head in heads),
+        )
 
     def consecutive(self, rows: int) -> bool:
         """True if several batches of `rows` rows can be computed as one: the order of every reader is consecutive."""
@@ -202,11 +208,10 @@ def _narrows(value: Value, plan: Plan) -> bool:
     return value.spec.dense and not plan.target.wide and dtype.kind in "iu" and dtype.itemsize == 8
 
 
-def _runs_python_per_sample(plan: Plan) -> bool:
-    stages = list(flat_stages(plan.stages))
-    heads = [stage.nodes[0].operator for stage in stages if stage.way is StageKind.CHAIN]
-    decodes = any(isinstance(operator, FusibleOperator) and operator.runs_python_per_sample for operator in heads)
-    return decodes or any(stage.way in (StageKind.SAMPLE, StageKind.CACHE) for stage in stages)
+def _heads_of_chains(plan: Plan) -> list[FusibleOperator]:
+    """Return the first operator of each chain, which may decode files."""
+    heads = [stage.nodes[0].operator for stage in flat_stages(plan.stages) if stage.way is StageKind.CHAIN]
+    return [operator for operator in heads if isinstance(operator, FusibleOperator)]
 
 
 def _buffer_targets(plan: Plan) -> dict[Value, int]:

@@ -17,7 +17,7 @@ from penstock.image.codecs.exif_orientation import (
     stored_region,
     swaps_axes,
 )
-from penstock.image.codecs.image_header import HEIGHT, ImageHeader, ImageHeaders, Region
+from penstock.image.codecs.image_header import ALL_ROWS, HEIGHT, ImageHeader, ImageHeaders, Region
 from penstock.types import RGB, DALIImageType, YCbCr
 
 Backend = Literal["simplejpeg", "turbojpeg", "nvimgcodec"]
@@ -196,7 +196,8 @@ class ImageCodec:
 
     def _decodes_regions(self, header: ImageHeader, reduce: int) -> bool:
         """Return True if the backend decodes regions of such an image without what surrounds them."""
-        return self.backend == "nvimgcodec" and header.frame > 0 and reduce == 1
+        # nvImageCodec smooths progressive files that lack scans as if a region were the whole image.
+        return self.backend == "nvimgcodec" and header.frame > 0 and reduce == 1 and header.below < ALL_ROWS
 
     def _stored(self, data: Array, header: ImageHeader, memory: Array | None, bottom: int | None, reduce: int) -> Array:
         """Decode the stored pixels: all, or at least those above row `bottom`."""

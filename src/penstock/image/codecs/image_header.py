@@ -30,7 +30,8 @@ class ImageHeader(NamedTuple):
         orientation: EXIF orientation that is applied to the stored pixels.
         frame: Offset of the frame header of a JPEG; 0 if Pillow decodes the image.
         below: Stored rows that are decoded below the last one that is needed, because the smooth upsampling of chroma
-            reads them.
+            reads them. ALL_ROWS for a JPEG of several scans, such as a progressive one: libjpeg reads all scans before
+            it writes the first row.
     """
 
     height: int
@@ -46,6 +47,9 @@ class ImageHeader(NamedTuple):
         """True if the image can be decoded at 1/2, 1/4 or 1/8 of its size."""
         return self.frame > 0
 
+
+# More rows than a JPEG can have.
+ALL_ROWS = 1 << 16
 
 # Columns of `ImageHeaders`.
 HEIGHT, WIDTH, CHANNELS, BYTES, ORIENTATION, FRAME, BELOW = COLUMNS = range(7)

@@ -9,6 +9,7 @@ from penstock.core import Array
 from penstock.image.codecs import jpeg_header_loop as loop
 from penstock.image.codecs.exif_orientation import PREFIX, UPRIGHT, read_orientation, swaps_axes
 from penstock.image.codecs.image_header import (
+    ALL_ROWS,
     COLUMNS,
     FRAME,
     HEIGHT,
@@ -26,6 +27,12 @@ _START = b"\xff\xd8\xff"
 _FILL, _SCAN, _EXIF = 0xFF, 0xDA, 0xE1
 # Markers of frame headers, one per coding process. The other three of this range are two tables and an extension.
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+# Those of sequential and of progressive frames, with Huffman and with arithmetic coding. The others are lossless, which
+# libjpeg-turbo does not reduce, or hierarchical.
+_SEQUENTIAL, _PROGRESSIVE = frozenset({0xC0, 0xC1, 0xC9}), frozenset({0xC2, 0xCA})
+
+# Markers without a length, which do not belong in a header. libjpeg passes over some of them.
+_BARE = frozenset({0x00, 0x01, *range(0xD0, 0xDA)})
 
 # A segment starts with 0xFF, its marker, and its length, which does not include these two bytes.
 _segment = struct.Struct(">BBH")
@@ -66,6 +73,8 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageH
                 continue
             if marker == _SCAN:
                 break
+            if marker in _BARE or (frame and marker in _FRAMES):
+                return None
             if marker in _FRAMES:
                 frame = place
             elif marker == _EXIF and adjust and not orientation:
@@ -73,16 +82,18 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageH
                 orientation = read_orientation(segment) if segment.startswith(PREFIX) else 0
             place += 2 + length
         height, width, components, luma, blue, red = _size.unpack_from(view, frame + 5)
-    except struct.error:  # the data end before the scan starts
+        kind, in_scan = view[frame + 1], view[place + 4]
+    except (struct.error, IndexError):  # the data end before the scan starts
         return None
-    if not frame or not height or not width or components not in (1, 3):
+    if not frame or kind not in _SEQUENTIAL | _PROGRESSIVE or not height or not width or components not in (1, 3):
         return None
     check_size(height, width)
     alike = components == 1 or luma & 0xF == blue & 0xF == red & 0xF
     channels = 1 if output_type is GRAY or (output_type is ANY_DATA and components == 1) else 3
     if swaps_axes(orientation):
         height, width = width, height
-    return ImageHeader(height, width, channels, _UINT8, orientation or UPRIGHT, frame, 0 if alike else loop.ROWS_BELOW)
+    below = ALL_ROWS if kind in _PROGRESSIVE or in_scan < components else 0 if alike else loop.ROWS_BELOW
+    return ImageHeader(height, width, channels, _UINT8, orientation or UPRIGHT, frame, below)
 
 
 def read_headers(files: Sequence[Array], output_type: DALIImageType, adjust: bool) -> ImageHeaders:

@@ -4,7 +4,17 @@ import numpy as np
 
 from penstock.core import Array
 from penstock.image.codecs.exif_orientation import UPRIGHT
-from penstock.image.codecs.image_header import BELOW, BYTES, CHANNELS, FRAME, HEIGHT, MAX_PIXELS, ORIENTATION, WIDTH
+from penstock.image.codecs.image_header import (
+    ALL_ROWS,
+    BELOW,
+    BYTES,
+    CHANNELS,
+    FRAME,
+    HEIGHT,
+    MAX_PIXELS,
+    ORIENTATION,
+    WIDTH,
+)
 from penstock.native.array_fields import copy_bytes, locate_bytes
 from penstock.native.compiled import Compiled, precompile
 
@@ -46,21 +56,30 @@ def scan_jpegs(
         frame = find_frame(start, size, window, window_address, exif[n])
         if not 0 < frame <= size - WINDOW:
             continue
+        in_scan = window[4]
         copy_bytes(window_address, start + frame, WINDOW)
-        height, width, components = word(window, 5), word(window, 7), window[9]
+        kind, height, width, components = window[1], word(window, 5), word(window, 7), window[9]
+        progressive = kind == 0xC2 or kind == 0xCA
+        if not (progressive or kind == 0xC0 or kind == 0xC1 or kind == 0xC9):
+            continue
         if height * width == 0 or height * width > MAX_PIXELS or (components != 1 and components != 3):
             continue
         headers[n, HEIGHT], headers[n, WIDTH], headers[n, CHANNELS] = height, width, channels or components
         headers[n, BYTES], headers[n, ORIENTATION], headers[n, FRAME] = 1, UPRIGHT, frame
         # The low four bits of the sampling factors are vertical.
         luma, blue, red = window[11] & 0xF, window[14] & 0xF, window[17] & 0xF
-        if components == 3 and not luma == blue == red:
+        if progressive or in_scan < components:
+            headers[n, BELOW] = ALL_ROWS
+        elif components == 3 and not luma == blue == red:
             headers[n, BELOW] = ROWS_BELOW
 
 
 @Compiled
 def find_frame(start: int, size: int, window: Array, window_address: int, exif: Array) -> int:
-    """Return the offset of the last frame header before the scan; 0 for bytes that are no JPEG."""
+    """Return the offset of the frame header before the scan; 0 for bytes that are no JPEG.
+
+    It leaves the beginning of the scan in the window.
+    """
     copy_bytes(window_address, start, min(3, size))
     if size < 3 or window[0] != 0xFF or window[1] != 0xD8 or window[2] != 0xFF:
         return 0
@@ -75,10 +94,14 @@ def find_frame(start: int, size: int, window: Array, window_address: int, exif: 
             place += 1
             continue
         if marker == 0xDA:  # the scan
-            return frame
+            return frame if place + 4 < size else 0
+        if marker < 0x02 or 0xD0 <= marker <= 0xD9:  # markers without a length, see `jpeg_header`
+            return 0
         end = place + 2 + word(window, 2)
         # Frame headers have a marker per coding process. Three others of this range are no frame headers.
         if 0xC0 <= marker <= 0xCF and marker != 0xC4 and marker != 0xC8 and marker != 0xCC:
+            if frame:
+                return 0
             frame = place
         elif marker == 0xE1 and not exif[0] and min(end, size) - place >= 10 and is_exif(window):
             exif[0], exif[1] = place + 4, min(end, size)

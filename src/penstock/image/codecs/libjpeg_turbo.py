@@ -18,10 +18,6 @@ from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.types import BGR, DALIImageType, YCbCr
 
 _END = b"\xff\xd9"
-_FILL, _SCAN = 0xFF, 0xDA
-
-# Markers of progressive frames, with Huffman and with arithmetic coding.
-_PROGRESSIVE = (0xC2, 0xCA)
 
 # Pixels that must be saved to be worth a copy of the file.
 _WORTH = 1 << 12
@@ -59,16 +55,17 @@ def decode(
     if swaps_axes(header.orientation):
         height, width = width, height
     if bottom is not None and bottom * reduce < height:
-        if _can_stop(data, header.frame):
+        if _is_complete(data):
             height, strict = bottom * reduce, False  # libjpeg warns of the rows that it does not read
             data = _with_height(data, header.frame, height)
         else:
             memory = None  # all rows are decoded, and the memory has room for those above `bottom` only
+    least = 0, 0  # the stored size
+    if reduce > 1:
+        least = height, width = -(-height // reduce), -(-width // reduce)
     try:
-        if reduce > 1:
-            height, width = -(-height // reduce), -(-width // reduce)
         pixels = simplejpeg.decode_jpeg(
-            data, space, fast_idct, min_height=height, min_width=width, buffer=memory, strict=strict
+            data, space, fast_idct, min_height=least[0], min_width=least[1], buffer=memory, strict=strict
         )
     except KeyError as error:  # simplejpeg looks up the name of the subsampling in a table of the usual ones
         raise ValueError(f"unusual subsampling: {error}") from error
@@ -111,26 +108,24 @@ def decode_directly(
             rest.append(row)
             continue
         if height < stored[row]:
-            if not _can_stop(data, frames[row]):
+            if not _is_complete(data):
                 rest.append(row)
                 continue
             data, strict = _with_height(data, frames[row], height), False
-        try:
-            pixels = simplejpeg.decode_jpeg(
-                data,
-                _space(channels[row], output_type),
-                fast_idct,
-                min_height=height,
-                min_width=width,
-                buffer=memory[row],
-                strict=strict,
-            )
-        except (ValueError, KeyError):
-            rest.append(row)
-            continue
-        if pixels.shape != (height, width, channels[row]):
+        shape, space = (height, width, channels[row]), _space(channels[row], output_type)
+        if not _decode_into(memory[row], data, space, fast_idct, shape, strict):
             rest.append(row)
     return rest
+
+
+def _decode_into(
+    memory: Array, data: Array, space: str, fast_idct: bool, shape: tuple[int, int, int], strict: bool
+) -> bool:
+    """Decode an image into memory. Returns False if libjpeg reports an error, or finds another shape."""
+    try:
+        return simplejpeg.decode_jpeg(data, space, fast_idct, buffer=memory, strict=strict).shape == shape
+    except (ValueError, KeyError):
+        return False
 
 
 def _space(channels: int, output_type: DALIImageType) -> str:
@@ -152,30 +147,9 @@ def rows(bottom: Any, height: Any, width: Any, reduce: Any, below: Any) -> Any:
     return where((height - fewer) * width * reduce * reduce >= _WORTH, fewer, height)
 
 
-def _can_stop(data: Array, frame: int) -> bool:
-    """Return True if decoding may stop above the last row."""
-    # Warnings are ignored then, so the file must be complete: a truncated one would pass unnoticed.
-    return data[-2:].tobytes() == _END and not _is_smoothed(data, frame)
-
-
-def _is_smoothed(data: Array, frame: int) -> bool:
-    """Return True for a progressive JPEG that lacks scans.
-
-    libjpeg estimates its missing coefficients from the blocks around, also from those below the rows that are needed.
-    """
-    if data[frame + 1] not in _PROGRESSIVE:
-        return False
-    # Coded data contain no such markers. A scan that leaves no lower bits completes its coefficients of its components.
-    scans = np.flatnonzero((data[frame:-1] == _FILL) & (data[frame + 1 :] == _SCAN)) + frame
-    complete = 0
-    try:
-        for place in scans.tolist():
-            components = int(data[place + 4])
-            first, last, bits = data[place + 5 + 2 * components : place + 8 + 2 * components].tolist()
-            complete += 0 if bits & 15 else components * (last - first + 1)
-    except (IndexError, ValueError):  # the file ends within the header of a scan
-        return True
-    return complete < 64 * int(data[frame + 9])
+def _is_complete(data: Array) -> bool:
+    """Return True if a file ends as a JPEG does. A truncated one would pass unnoticed where warnings are ignored."""
+    return data[-2:].tobytes() == _END
 
 
 def _with_height(data: Array, frame: int, height: int) -> Array:

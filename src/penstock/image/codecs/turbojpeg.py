@@ -1,12 +1,10 @@
 """JPEG decoding through the TurboJPEG API of a system library, many files in one call without the GIL.
 
 simplejpeg contains the same decoder, but takes one call of Python per file, which holds the GIL for as long as a JPEG
-of 28 x 28 pixels takes to decode. No package on PyPI has the library, so the system must have it.
+of 28 x 28 pixels takes to decode. No maintained package on PyPI has the library, so the system must have it.
 """
 
 import functools
-import threading
-import weakref
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -21,7 +19,6 @@ from penstock.native.machine_code import address
 from penstock.types import BGR, DALIImageType
 
 _copies = ScratchMemory()
-_PER_THREAD = threading.local()
 
 
 def installed() -> bool:
@@ -64,14 +61,14 @@ class DirectDecoding:
         output_type: DALIImageType,
         fast_idct: bool,
     ) -> None:
+        _register_functions()
         rows = np.array(heights, np.int64)
-        fewer = bool((rows < headers.numbers[:, HEIGHT]).any())
+        fewer = bool(((rows > 0) & (rows < headers.numbers[:, HEIGHT])).any())
         shortened = _copies.take(0, max(map(len, files)) if fewer else 0)
         fields, found = np.empty(FIELDS, np.int64), np.empty(loop.FOUND, np.int32)
         self._memory, self._left = np.empty(len(files), np.int64), np.empty(len(files), np.bool_)
         self._files = files  # keeps them alive: the loop has their addresses
         self._decode = loop.decode_files.bind(
-            _decompressor(),
             references(files),
             headers.numbers,
             rows,
@@ -103,23 +100,6 @@ class DirectDecoding:
         self._decode(first, last)
         left = self._left[first:last]
         return (left.nonzero()[0] + first).tolist() if left.any() else ()
-
-
-class _Decompressor:
-    """State of one decoding after the other."""
-
-    def __init__(self) -> None:
-        _register_functions()
-        self.address = loop.create_decompressor()
-        # Not at the end of the program, when a thread may still decode.
-        weakref.finalize(self, loop.destroy, self.address).atexit = False
-
-
-def _decompressor() -> int:
-    """Return the address of the decompressor of this thread."""
-    if not hasattr(_PER_THREAD, "decompressor"):
-        _PER_THREAD.decompressor = _Decompressor()
-    return _PER_THREAD.decompressor.address
 
 
 @functools.cache

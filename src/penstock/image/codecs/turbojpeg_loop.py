@@ -7,7 +7,7 @@ import sys
 
 from penstock.core import Array
 from penstock.image.codecs.exif_orientation import UPRIGHT
-from penstock.image.codecs.image_header import CHANNELS, FRAME, HEIGHT, ORIENTATION, WIDTH
+from penstock.image.codecs.image_header import ALL_ROWS, BELOW, CHANNELS, FRAME, HEIGHT, ORIENTATION, WIDTH
 from penstock.native.array_fields import copy_bytes, locate_bytes
 from penstock.native.c_function import CFunction
 from penstock.native.compiled import Compiled, precompile
@@ -49,10 +49,9 @@ _WARNING = 0
 FOUND = 4
 
 
-@precompile("i8 i8[1] i8[2] i8[1] i8[1] i8 i8 u1[1] i8 i8[1] i8 i4[1] i8 b1[1] i8 i8")
+@precompile("i8[1] i8[2] i8[1] i8[1] i8 i8 u1[1] i8 i8[1] i8 i4[1] i8 b1[1] i8 i8")
 @Compiled
 def decode_files(
-    decompressor: int,
     files: Array,
     headers: Array,
     heights: Array,
@@ -72,7 +71,6 @@ def decode_files(
     """Decode upright JPEGs, or the rows at their top.
 
     Args:
-        decompressor: Address from `create_decompressor`.
         files: int64 (files,), from `references` of the files' bytes.
         headers: int64 (files, columns of `ImageHeaders`).
         heights: int64 (files,), number of rows to decode; 0 to leave the file out.
@@ -93,7 +91,8 @@ def decode_files(
     for n in range(first, last):
         left[n] = True
         height, width, channels, frame = heights[n], headers[n, WIDTH], headers[n, CHANNELS], headers[n, FRAME]
-        if height == 0 or frame == 0 or headers[n, ORIENTATION] != UPRIGHT:
+        # Progressive files are left, since versions of the library differ in how they smooth what lacks scans.
+        if height == 0 or frame == 0 or headers[n, ORIENTATION] != UPRIGHT or headers[n, BELOW] == ALL_ROWS:
             continue
         room = locate_bytes(memory[n], fields, fields_address)
         pixels = fields[0]
@@ -107,22 +106,20 @@ def decode_files(
                 continue
             copy_bytes(shortened_address, start, size)
             start = shortened_address
-            # As in `libjpeg_turbo`: warnings are ignored then, so the file must be complete. A progressive one may lack
-            # scans.
-            complete = shortened[size - 2] == 0xFF and shortened[size - 1] == 0xD9
-            if not complete or shortened[frame + 1] == 0xC2 or shortened[frame + 1] == 0xCA:
+            # As in `libjpeg_turbo`: warnings are ignored then, so the file must be complete.
+            if shortened[size - 2] != 0xFF or shortened[size - 1] != 0xD9:
                 continue
             shortened[frame + 5], shortened[frame + 6] = height >> 8, height & 0xFF
-        unreadable = decompress_header(
+        # A new one for each file: it keeps the tables of the last file for one that has none.
+        decompressor = create_decompressor()
+        failed = decompress_header(
             decompressor, start, size, found_address, found_address + 4, found_address + 8, found_address + 12
         )
-        pixel_format = _GRAY if channels == 1 else color
-        strict = 0 if stop_early else _STOP_ON_WARNING
-        # Also after an unreadable header, from which the decompressor recovers only here.
-        failed = decompress(decompressor, start, size, pixels, width, 0, height, pixel_format, flags | strict)
-        # libjpeg warns of the rows that it does not read.
-        damaged = failed != 0 and not (stop_early and error_code(decompressor) == _WARNING)
-        # An image of another size has been scaled, without a warning. It fits into the memory. And libjpeg-turbo has
-        # upsampled 4:4:0 smoothly since 2.1 only.
-        other = found[0] != width or found[1] != height or found[2] == _440
-        left[n] = unreadable != 0 or damaged or other
+        # The library would scale an image of another size. And it has upsampled 4:4:0 smoothly since 2.1 only.
+        if failed == 0 and found[0] == width and found[1] == height and found[2] != _440:
+            pixel_format = _GRAY if channels == 1 else color
+            strict = 0 if stop_early else _STOP_ON_WARNING
+            failed = decompress(decompressor, start, size, pixels, width, 0, height, pixel_format, flags | strict)
+            # libjpeg warns of the rows that it does not read.
+            left[n] = failed != 0 and not (stop_early and error_code(decompressor) == _WARNING)
+        destroy(decompressor)

@@ -82,7 +82,7 @@ class DecodedPlaces:
 
 
 class EncodedImages:
-    """Images in files, decoded one by one into scratch memory.
+    """Images in files, decoded into scratch memory.
 
     Args:
         files: Bytes of the files, uint8 (n,) per row.

@@ -72,7 +72,7 @@ class DecodeImage(ImageDecoder):
     @property
     def runs_python_per_sample(self) -> bool:
         """False if the codec decodes many files in one call."""
-        return not (self.decoding.decodes_batches and self.dtype == np.uint8)
+        return self.reduced or self.dtype != np.uint8 or not self.decoding.decodes_batches
 
     def direct_decoding(self, files: Sequence[Array], headers: ImageHeaders, heights: Sequence[int]) -> DirectDecoding:
         """Prepare the decoding of images of bytes."""
