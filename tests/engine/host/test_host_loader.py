@@ -79,7 +79,9 @@ def always_threads(monkeypatch):
     monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", -1.0)
 
 
-def test_prefetching_is_limited_by_depth(always_threads):
+def test_prefetching_is_limited_by_depth(always_threads, monkeypatch):
+    # A first chunk that ends soon would let the following batches wait for each other in pairs.
+    monkeypatch.setattr(chunk_scheduler.ChunkScheduler, "pairs_batches", lambda *_: False)
     seen, enough = set(), threading.Event()
 
     def work(sample):
