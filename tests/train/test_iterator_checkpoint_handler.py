@@ -71,13 +71,15 @@ def test_manager_restores_model_optimizer_and_iterator_on_other_devices(before, 
     np.testing.assert_array_equal([np.asarray(batch["x"]) for batch in other.take(9)], rest)
 
 
-def test_saved_state_is_that_of_the_call(tmp_path):
+@pytest.mark.parametrize("kind", [ocp.Checkpointer, ocp.AsyncCheckpointer])
+def test_saved_state_is_that_of_the_call(kind, tmp_path):
     data, other = batches(), batches()
     next(data)
-    args = train.IteratorSave(data)
-    second = np.asarray(next(data)["x"])
-    with ocp.Checkpointer(IteratorCheckpointHandler()) as checkpointer:
+    with kind(IteratorCheckpointHandler()) as checkpointer:
+        args = train.IteratorSave(data)
+        second = np.asarray(next(data)["x"])
         checkpointer.save(tmp_path / "data", args=args)
+        getattr(checkpointer, "wait_until_finished", lambda: None)()
         assert checkpointer.restore(tmp_path / "data", args=train.IteratorRestore(other)) is other
     np.testing.assert_array_equal(next(other)["x"], second)
 

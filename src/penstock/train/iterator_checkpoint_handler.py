@@ -22,13 +22,16 @@ _FILE = "iterator.json"
 class IteratorCheckpointHandler:
     """Orbax `CheckpointHandler` for the state of a `DataIterator`.
 
-    `IteratorSave` and `IteratorRestore` are its arguments, for an item of `ocp.args.Composite` or for
-    `ocp.Checkpointer`. The state is the same in all processes, so one file holds it, and it can be restored on any
-    devices and processes.
+    `IteratorSave` and `IteratorRestore` are its arguments, for an item of `ocp.args.Composite`, or for
+    `ocp.Checkpointer` and `ocp.AsyncCheckpointer`. The state is the same in all processes, so one file holds it, and
+    it can be restored on any devices and processes.
 
     Args:
         primary_host: Process that writes the file; None if each process writes to its own storage. As in Orbax's
             `MultiprocessingOptions`.
+
+    Raises:
+        MissingExtraError: Orbax is not installed.
 
     Example:
         >>> import tempfile
@@ -53,6 +56,8 @@ class IteratorCheckpointHandler:
 
     @check_annotations
     def __init__(self, *, primary_host: int | None = 0) -> None:
+        # Orbax looks up the classes of arguments when it receives the handler; making them registers them.
+        args_classes()
         self._primary_host = primary_host
 
     @classmethod
@@ -64,6 +69,20 @@ class IteratorCheckpointHandler:
         """Write the state to a directory."""
         if self._primary_host in (None, jax.process_index()):
             (directory / _FILE).write_text(args.state)
+
+    async def async_save(self, directory: Path, args: IteratorSave) -> list[Any]:
+        """Write the state to a directory in the background, for `ocp.AsyncCheckpointer`.
+
+        Returns:
+            The futures of the save, in Orbax's terms.
+        """
+        ocp = optional_import.import_extra("orbax.checkpoint", "train", "train.IteratorCheckpointHandler")
+
+        async def write() -> None:
+            self.save(directory, args)
+
+        # Orbax may create the directory in the background too; this future waits for it.
+        return [ocp.future.CommitFutureAwaitingContractedSignals(write(), name="penstock_iterator_save")]
 
     def restore(self, directory: Path, args: IteratorRestore | None = None) -> Any:
         """Restore an iterator and return it, or return the state if the arguments do not name one.
