@@ -525,6 +525,14 @@ def test_what_a_source_may_not_give(then, message):
             made.run()
 
 
+def test_valid_samples_of_a_failed_batch_are_kept():
+    made = pipeline(iter([np.float64(n) if n == 6 else np.float32(n) for n in range(16)]), batch=False)
+    assert made.run()[0].as_array().tolist() == [0, 1, 2, 3]
+    with pytest.raises(errors.SourceError, match="sample 2 of the batch differs in kind"):
+        made.run()
+    assert [made.run()[0].as_array().tolist() for _ in range(2)] == [[4, 5, 7, 8], [9, 10, 11, 12]]
+
+
 @pytest.mark.parametrize("declared", [{}, {"dtype": types.FLOAT64, "ndim": 1}])
 def test_float64_samples_keep_their_dtype(declared):
     made = pipeline(lambda number: np.zeros((4, 3), (np.float64, np.uint8)[number]), **declared)

@@ -150,7 +150,7 @@ class InProcessStream(ExternalStream):
         self._lent_request: BatchRequest | None = None
         # The first batch or samples, which `probe` and `probe_later` have taken before they were requested.
         self._probed: deque[Any] = deque()
-        # Samples of a batch that a failure left incomplete, if the source cannot return them again.
+        # Valid samples of a batch that failed, if the source cannot return them again.
         self._incomplete: list[list[Any]] = []
 
     def with_source(self, make: Callable[[Any], Any]) -> Self:
@@ -196,10 +196,15 @@ class InProcessStream(ExternalStream):
         """Call the source."""
         self._copy_lent_batch()
         if self.batched:
-            columns = self._converted([self._probed_or_fetched(request, None)])
+            columns = self._checked(self._converted([self._probed_or_fetched(request, None)]), request)
         else:
-            columns = _columns(self._samples(request))
-        columns = self._checked(columns, request)
+            samples = self._samples(request)
+            try:
+                columns = self._checked(_columns(samples), request)
+            except SourceError:
+                if self.seek_obstacle is not None:
+                    self._incomplete = [sample for sample in samples if self._is_valid(sample)]
+                raise
         self._lent_request = request if self._lends and self.batched else None
         return columns
 
@@ -248,6 +253,14 @@ class InProcessStream(ExternalStream):
                 self._incomplete = samples
             raise
         return samples
+
+    def _is_valid(self, sample: list[Any]) -> bool:
+        """Return True if a sample passes the check of a batch."""
+        try:
+            self._checked(_columns([sample]))
+        except SourceError:
+            return False
+        return True
 
     def _probed_or_fetched(self, request: BatchRequest, row: int | None) -> Any:
         """Return the probed value if it is the requested one; otherwise call the source."""
