@@ -374,6 +374,17 @@ def test_invalid_fit_arguments_raise_with_line(wrong, message):
     assert "test_checkpoint.py" in str(caught.value)
 
 
+@pytest.mark.parametrize("names", [np.array(["a", "b"]), np.array([None]), np.str_("a")])
+def test_arrays_of_text_are_refused_before_the_first_step(names, tmp_path):
+    def step(state, batch):
+        pytest.fail("a step was run")
+
+    with pytest.raises(UsageError, match="JAX has no arrays of this kind"):
+        train.fit(
+            step, {"names": names}, train.batches(np.ones(8), 8), epochs=1, callbacks=[train.Checkpoint(tmp_path)]
+        )
+
+
 def test_a_directory_in_a_store_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=r"local or mounted directory(.|\n)*gs://bucket/run"):

@@ -272,6 +272,30 @@ def test_other_mistakes_are_reported(sgd, weights, samples):
         train.data_parallel(sgd, axis_name="data")
 
 
+@jax.tree_util.register_pytree_node_class
+class StaticArray:
+    def __init__(self, weight, fixed):
+        self.weight, self.fixed = weight, fixed
+
+    def tree_flatten(self):
+        return (self.weight,), self.fixed
+
+    @classmethod
+    def tree_unflatten(cls, fixed, weights):
+        return cls(*weights, fixed)
+
+
+def test_arrays_in_static_fields_are_refused():
+    state, batch = StaticArray(np.float32(1), np.arange(2)), {"x": np.ones(8, np.float32)}
+
+    def copied(state, batch):
+        return StaticArray(state.weight, state.fixed.copy())
+
+    for step in (train.data_parallel(copied), copied):
+        with pytest.raises(UsageError, match=r"a static field of the state contains an array(.|\n)*fix: "):
+            train.fit(step, state, [batch], epochs=1)
+
+
 def test_axis_name_is_all_axes_that_split_the_batch():
     mesh = jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
     numbers = np.arange(8, dtype=np.float32)

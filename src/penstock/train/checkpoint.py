@@ -56,8 +56,8 @@ class Checkpoint(Callback):
         StateError: The checkpoint belongs to another state, definition, data set or batch size; or all checkpoints are
             damaged.
         UsageError: The iterator does not have a state to save; `monitor` and `mode` are not given together; the
-            monitored name is not recorded, at the end of the first epoch; a variable of NNX is in the state twice;
-            `directory` is the URL of an object store.
+            monitored name is not recorded, at the end of the first epoch; a variable of NNX is in the state twice; an
+            array of the state contains text or objects; `directory` is the URL of an object store.
 
     Example:
         >>> import tempfile
@@ -190,7 +190,9 @@ class Checkpoint(Callback):
 
     def restore(self, loop: TrainLoop) -> bool:
         """Restore the latest intact checkpoint and return True, or False if there is none."""
-        check_not_shared(loop.state)  # also without a checkpoint: the first save would lose the sharing
+        # Also without a checkpoint: the first save would lose the sharing, or fail.
+        check_not_shared(loop.state)
+        describe_arrays(loop.state)
         # A number that no step changes is a setting of the program, which may have another value after a resume.
         self._initial_numbers = frozenset(describe_numbers(loop.state))
         self.wait_until_finished()

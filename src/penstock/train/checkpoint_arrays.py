@@ -12,7 +12,14 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from penstock.errors import StateError, UsageError
-from penstock.train.replication import is_key, put_on_devices, replicated_sharding, unreplicate, with_weak_type_of
+from penstock.train.replication import (
+    check_numeric,
+    is_key,
+    put_on_devices,
+    replicated_sharding,
+    unreplicate,
+    with_weak_type_of,
+)
 from penstock.train.tree_partition import NUMBERS, is_array
 
 # Path of a leaf in a tree: names of attributes, keys and positions, as text.
@@ -40,7 +47,11 @@ class SavedArray(NamedTuple):
 
 
 def describe_arrays(state: Any) -> list[Any]:
-    """Return path, shape and dtype of each array as JSON values, for the metadata of a checkpoint."""
+    """Return path, shape and dtype of each array as JSON values, for the metadata of a checkpoint.
+
+    Raises:
+        UsageError: JAX does not support the dtype of an array.
+    """
     return [[list(path), *_kind(leaf)] for path, leaf in _leaves(state, path_names) if is_array(leaf)]
 
 
@@ -175,6 +186,7 @@ def _at(tree: Any, path: LeafPath) -> Any:
 
 
 def _kind(leaf: Any) -> tuple[list[int], str]:
+    check_numeric(leaf)
     # NumPy arrays become `jax.Array`s in a save, and 64-bit types may become 32-bit.
     dtype = leaf.dtype if isinstance(leaf, jax.Array) else jax.dtypes.canonicalize_dtype(leaf.dtype)
     return list(leaf.shape), str(dtype)

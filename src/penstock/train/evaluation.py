@@ -15,7 +15,7 @@ from penstock.iterate import DataIterator
 from penstock.iterate.iterator import VALID
 from penstock.train.history import FLATTEN
 from penstock.train.replication import auto_context, on_auto_axes, put_on_devices, replicated_sharding
-from penstock.train.tree_partition import PartitionedTree
+from penstock.train.tree_partition import PartitionedTree, static_fields_compared
 
 Metric = Callable[[Any, Any], Any]
 
@@ -60,7 +60,7 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
     for batch in iterator:
         batch = jax.tree.map(on_auto_axes, batch)  # noqa: PLW2901
         parts = _on_devices_of(parts, batch)
-        with auto_context(jax.tree.leaves(batch)[0].sharding):
+        with static_fields_compared(), auto_context(jax.tree.leaves(batch)[0].sharding):
             total, count = program(parts, batch)
         totals.append(total)
         counts.append(count)

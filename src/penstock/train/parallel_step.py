@@ -23,7 +23,7 @@ from penstock.train.replication import (
     with_weak_type_of,
 )
 from penstock.train.shared_variables import check_not_shared
-from penstock.train.tree_partition import NUMBERS, PartitionedTree, is_array, returned
+from penstock.train.tree_partition import NUMBERS, PartitionedTree, is_array, returned, static_fields_compared
 
 Step = Callable[[Any, Any], Any]
 
@@ -93,7 +93,7 @@ def data_parallel(
     @functools.wraps(step)
     def parallel(state: Any, batch: Any) -> Any:
         batch = jax.tree.map(on_auto_axes, batch)  # the state is placed at the first call
-        with auto_context(rows):
+        with static_fields_compared(), auto_context(rows):
             return advanced(state, batch)
 
     def advanced(state: Any, batch: Any) -> Any:

@@ -114,7 +114,7 @@ def unreplicate(tree: Any) -> Any:
     """
 
     def back(leaf: Any) -> jax.Array:
-        _check_numeric(leaf)
+        check_numeric(leaf)
         if is_key(leaf):
             return _on_key_data(back, leaf)
         if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated):
@@ -198,7 +198,7 @@ def put_on_devices(tree: Any, shardings: Any, *, fresh: bool) -> Any:
         )
     numbers = [number for number, leaf in enumerate(leaves) if is_array(leaf)]
     for number in numbers:
-        _check_numeric(leaves[number])
+        check_numeric(leaves[number])
         _check_shares(leaves[number], targets[number])
     put = [_put(leaves[number], targets[number]) for number in numbers]
     if fresh:
@@ -213,10 +213,15 @@ def is_sharding(value: Any) -> bool:
     return isinstance(value, NamedSharding)
 
 
-def _check_numeric(leaf: Any) -> None:
+def check_numeric(leaf: Any) -> None:
     """Check that JAX supports the dtype of an array."""
     if not isinstance(leaf, jax.Array) and leaf.dtype != np.bool_ and not jnp.issubdtype(leaf.dtype, jnp.number):
-        raise UsageError("JAX has no arrays of this kind", given=short_repr(leaf), expected="numbers or truth values")
+        raise UsageError(
+            "JAX has no arrays of this kind",
+            given=short_repr(leaf),
+            expected="numbers or truth values",
+            fix="keep it outside of the state, or make it a string or a tuple",
+        )
 
 
 def _check_shares(leaf: Any, sharding: NamedSharding) -> None:

@@ -6,7 +6,8 @@ through `jax.jit`, from the other leaves, which become part of the key of the co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -33,6 +34,25 @@ def map_arrays(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     {'a': np.float32(2.0), 'name': 'b'}
     """
     return jax.tree.map(lambda leaf, *more: function(leaf, *more) if is_array(leaf) else leaf, tree, *rest)
+
+
+@contextmanager
+def static_fields_compared() -> Generator[None]:
+    """Explain the error of JAX for an array in a static field, which it can only compare with itself.
+
+    Raises:
+        UsageError: A tree has an array in a static field, and is compared with one that has another array there.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if "metadata fields of pytree" not in str(error):
+            raise
+        raise UsageError(
+            "a static field of the state contains an array, and JAX cannot compare arrays to find the compiled program",
+            expected="numbers, strings, tuples or functions",
+            fix="make it a leaf (no static=True or pytree_node=False; a child in tree_flatten), or a tuple",
+        ) from error
 
 
 @jax.tree_util.register_pytree_node_class
@@ -105,18 +125,19 @@ def returned(structure: Any, output: Any) -> tuple[Any, Any]:
         output: Output of the step.
 
     Raises:
-        UsageError: The output is neither the state nor ``(state, metrics)``.
+        UsageError: The output is neither the state nor ``(state, metrics)``; a static field of it contains an array.
 
     >>> returned(jax.tree.structure({"w": 0}), ({"w": 1}, {"loss": 2.0}))
     ({'w': 1}, {'loss': 2.0})
     >>> returned(jax.tree.structure({"w": 0}), {"w": 1})
     ({'w': 1}, None)
     """
-    # First, because a state may itself be a pair.
-    if jax.tree.structure(output) == structure:
-        return output, None
-    if isinstance(output, tuple) and len(output) == 2 and jax.tree.structure(output[0]) == structure:
-        return output
+    with static_fields_compared():
+        # First, because a state may itself be a pair.
+        if jax.tree.structure(output) == structure:
+            return output, None
+        if isinstance(output, tuple) and len(output) == 2 and jax.tree.structure(output[0]) == structure:
+            return output
     raise UsageError(
         "a step returns the new state, or a pair of the new state and metrics; the state keeps its structure",
         given=jax.tree.structure(output),
