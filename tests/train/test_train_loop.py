@@ -428,6 +428,7 @@ def test_epochs_that_a_source_ends_are_counted_at_their_last_step(stop, saves, t
         assert loop.history.epochs == [{"loss": 1.0}] * 3
     with pytest.raises(UsageError, match=r"external source ends the epoch(.|\n)*fn.readers.items"):
         train.evaluate(lambda _, batch: batch["x"], 0.0, whole.iterator)
+    assert train.evaluate(lambda _, batch: batch["x"], 0.0, (batch for batch in whole.iterator)) == 1
 
 
 def test_endless_iterators_have_no_epochs():

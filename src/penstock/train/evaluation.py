@@ -191,8 +191,10 @@ def _check(iterator: DataIterator) -> None:
         raise UsageError("an endless iterator cannot be evaluated on", fix=fix)
     if iterator.size < 0:
         raise UsageError(
-            "an external source ends the epoch, so it is unknown whether the iterator leaves out samples",
-            fix=f"a reader, such as fn.readers.items for a data set in Python, in {fix}",
+            "an external source ends the epoch, so it is unknown whether the iterator leaves out samples: a source of "
+            "samples drops an incomplete last batch, and an iterable continues where another loop has left it",
+            fix=f"a reader, such as fn.readers.items for a data set in Python, in {fix}; if the source gives whole "
+            "batches, (batch for batch in iterator), which counts all rows that it gives",
         )
     if not (iterator.at_start or iterator.at_end):
         raise UsageError(
