@@ -69,6 +69,25 @@ def test_without_metrics_host_wait_counts(clock):
     assert watch.stall_fraction == pytest.approx(0.75)
 
 
+def test_the_end_of_an_epoch_counts(clock):
+    class Epochs:
+        def __iter__(self):
+            yield from ({}, {})
+            clock.now += 3.0
+
+    watch = StallMonitor(Epochs())
+    for _ in range(2):
+        for _ in watch:
+            clock.now += 1.0
+            watch._done.append(clock.now + 1.0)  # each step ends one second after its dispatch
+    assert watch.seconds == 2 * (2 * 1.0 + 3.0)
+    assert watch.stall_fraction == pytest.approx(2 * 2.0 / 10.0)
+    for _ in watch:
+        clock.now += 1.0
+        break
+    assert watch.seconds == 11.0
+
+
 def test_the_slowest_stage_is_named():
     before = {"read": StageTiming(1, 10, 5.0)}
     after = {
@@ -126,6 +145,7 @@ def test_summary_has_a_remedy_if_the_step_waited(clock, fetch, fixed):
         clock.now += 1.0
         watch._done.append(0.0)
     assert "slowest stage: python_function, 75% of the work" in watch.summary()
+    assert max(map(len, watch.summary().splitlines())) <= 80
     assert ("fix: replace the Python function, which holds the GIL" in watch.summary()) == fixed
 
 

@@ -45,7 +45,8 @@ class ProgressBar(Callback):
         epoch 1/1, step 1/2: ...wait ...%
         epoch 1/1, step 2/2: ...numbers/s, wait ...%, eta 0:00:00
         epoch 1/1: loss 1.5, ... numbers/s, wait ...%
-        the step waited for data ...% of the ... s; slowest stage: ...
+        the step waited for data ...% of the ... s
+        slowest stage: ...
     """
 
     @check_annotations

@@ -1,6 +1,7 @@
 """Stall monitoring: time spent waiting for data, and the slowest stage of the pipeline."""
 
 import queue
+import textwrap
 import threading
 import time
 from collections import deque
@@ -40,7 +41,8 @@ class StallMonitor:
         iterator: Iterator of batches.
 
     Attributes:
-        seconds: Time spent in loops over it, from the request of the first batch to the end of the last loop body.
+        seconds: Time spent in loops over it, from the request of the first batch to the end of the epoch or the
+            `break`.
 
     Example:
         >>> import numpy as np
@@ -50,14 +52,16 @@ class StallMonitor:
         ...     for batch in watch:
         ...         watch.step_done(batch["x"].sum())
         >>> print(watch.summary())
-        the step waited for data ...% of the ... s; slowest stage: ...
+        the step waited for data ...% of the ... s
+        slowest stage: ...
     """
 
     @check_annotations
     def __init__(self, iterator: Iterable[Any]) -> None:
         self._iterator = iterator
         self._before = _stages(iterator)
-        self._waits: deque[tuple[float, float]] = deque()  # times at which a batch was requested and received
+        # Times at which a batch was requested and received, and True; or the end of an epoch instead, and False.
+        self._waits: deque[tuple[float, float, bool]] = deque()
         self._done = deque([0.0])  # times at which the previous step finished; 0 if unknown
         self._idle = 0.0
         self._steps: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -68,14 +72,15 @@ class StallMonitor:
         batches = iter(self._iterator)
         while True:
             requested = time.perf_counter()
-            try:
-                batch = next(batches)
-            except StopIteration:
-                return
-            self._waits.append((requested, time.perf_counter()))
-            yield batch
-            self.seconds += time.perf_counter() - requested
-            self._settle()
+            try:  # also at the end of the epoch, and at a `break` of the loop
+                batch = next(batches, self)
+                self._waits.append((requested, time.perf_counter(), batch is not self))
+                if batch is self:
+                    return
+                yield batch
+            finally:
+                self.seconds += time.perf_counter() - requested
+                self._settle()
 
     def step_done(self, output: Any) -> None:
         """Record the output of the last step, except the state, which the next step may donate."""
@@ -110,27 +115,31 @@ class StallMonitor:
     def _settle(self) -> None:
         """Add the idle time before each batch whose previous step has a known end."""
         while self._waits and self._done:
-            requested, received = self._waits.popleft()
+            requested, received, is_batch = self._waits.popleft()
             # The devices are idle from the end of the previous step, or from the request if that is later, until the
-            # batch arrives.
-            self._idle += max(0.0, received - max(requested, self._done.popleft()))
+            # batch arrives. No step follows the end of an epoch, so the same step precedes the next batch.
+            self._idle += max(0.0, received - max(requested, self._done.popleft() if is_batch else self._done[0]))
 
     def summary(self) -> str:
-        """Return a line with the fraction of time spent waiting for data, the slowest stage, and its remedy.
+        """Return the fraction of time spent waiting for data, the slowest stage, and its remedy, as lines.
 
-        There is no remedy if the step hardly waited.
+        There is no remedy if the step hardly waited. Lines have at most 80 columns.
         """
-        line = f"the step waited for data {self.stall_fraction:.0%} of the {self.seconds:.1f} s"
         after = _stages(self._iterator)
-        line = f"{line}; {slowest_stage(self._before, after)}"
+        lines = [
+            f"the step waited for data {self.stall_fraction:.0%} of the {self.seconds:.1f} s",
+            slowest_stage(self._before, after),
+        ]
         worked = _work(self._before, after)
-        if self.stall_fraction < _NEGLIGIBLE or not any(seconds for seconds, _ in worked.values()):
-            return line
-        workers = self._iterator.stats().workers if isinstance(self._iterator, DataIterator) else ""
-        if "input host" in workers:
-            # Their CPUs compute the stages of the host part, whichever is the slowest.
-            return f"{line}; the host part runs in {workers}; fix: {_MORE_HOSTS}"
-        return f"{line}; fix: {remedy(max(worked, key=lambda stage: worked[stage][0]))}"
+        if self.stall_fraction >= _NEGLIGIBLE and any(seconds for seconds, _ in worked.values()):
+            workers = self._iterator.stats().workers if isinstance(self._iterator, DataIterator) else ""
+            if "input host" in workers:
+                # Their CPUs compute the stages of the host part, whichever is the slowest.
+                lines += [f"the host part runs in {workers}", f"fix: {_MORE_HOSTS}"]
+            else:
+                lines.append(f"fix: {remedy(max(worked, key=lambda stage: worked[stage][0]))}")
+        wrap = textwrap.TextWrapper(width=80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        return "\n".join(map(wrap.fill, lines))
 
 
 def slowest_stage(before: Mapping[str, StageTiming], after: Mapping[str, StageTiming]) -> str:

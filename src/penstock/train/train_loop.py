@@ -136,7 +136,7 @@ class TrainLoop:
         return records[-1].get(name)
 
     def summary(self) -> str:
-        """Return a line with the fraction of time spent waiting for data and the slowest stage of the pipeline."""
+        """Return the fraction of time spent waiting for data and the slowest stage of the pipeline as lines."""
         return self.watch.summary()
 
     @property
