@@ -646,6 +646,7 @@ def test_full_disk_leaves_no_partial_files(photos, tmp_path, capsys, monkeypatch
         (["PROGRAM:everything", "out", "--names", "a,b,c"], 2, "'c' has 2 axes"),
         (["PROGRAM:everything", "out", "--quality", "50"], 1, "the bytes are not an image of a known format"),
         (["PHOTOS", "FILE/out"], 1, "cannot be written: Not a directory"),
+        (["x" * 300, "out"], 1, "cannot be read: File name too long"),
         (["PHOTOS", "PACKED", "--seed", "2"], 2, "contains another pack"),
         (["PROGRAM:everything", "PACKED"], 2, "contains another pack"),
     ],

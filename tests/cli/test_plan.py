@@ -15,6 +15,12 @@ def test_a_file_that_does_not_exist(tmp_path, monkeypatch, capsys):
     assert "no file 'none.py'" in capsys.readouterr().err
 
 
+def test_a_file_that_cannot_be_read(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["plan", "x" * 300])
+    assert "cannot be read: File name too long" in capsys.readouterr().err
+
+
 def test_a_program_without_an_iterator(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "idle.py").write_text("print('idle')")

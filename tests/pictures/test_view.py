@@ -6,6 +6,7 @@ import re
 import shutil
 import webbrowser
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -326,6 +327,11 @@ def test_mistakes_of_the_command(program, tmp_path, capsys):
     assert "there is no folder" in capsys.readouterr().err
     assert view(program, "--output", tmp_path) == 2
     assert "is a folder; name a file" in capsys.readouterr().err
+    assert view(program, "--output", tmp_path / ("x" * 300)) == 2
+    assert "cannot be written: File name too long" in capsys.readouterr().err
+    if Path("/dev/full").exists():
+        assert view(program, "--output", "/dev/full") == 1
+        assert "/dev/full cannot be written: No space left on device" in capsys.readouterr().err
     program.write_text("from penstock import fn\nfn.readers.file(file_root='none')\n")
     assert view(program) == 1
     assert capsys.readouterr().err.startswith("penstock view: fn.readers.file: ")

@@ -72,7 +72,9 @@ def run(parsed: argparse.Namespace) -> int:
             error.where = None  # not a line of the user's program
         message = str(error)
         if isinstance(error, OSError) and not isinstance(error, PenstockError):
-            message = f"{error.filename or parsed.target} cannot be written: {error.strerror or error}"
+            done = "read" if job is None else "written"
+            path = error.filename or (parsed.source if job is None else parsed.target)
+            message = f"{path} cannot be {done}: {error.strerror or error}"
         print(f"penstock pack: {message}", file=sys.stderr)
         if job is not None and not isinstance(error, UsageError | DefinitionError):
             print("complete shards are kept; run the same command again to continue", file=sys.stderr)

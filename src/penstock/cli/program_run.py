@@ -24,10 +24,14 @@ def existing_script(text: str) -> Path:
     """Return the path of a program, for `argparse`.
 
     Raises:
-        argparse.ArgumentTypeError: There is no such file.
+        argparse.ArgumentTypeError: There is no such file, or it cannot be read.
     """
-    if not Path(text).is_file():
-        raise argparse.ArgumentTypeError(f"there is no file {text!r}")
+    try:
+        if not Path(text).is_file():
+            raise argparse.ArgumentTypeError(f"there is no file {text!r}")
+        Path(text).open("rb").close()
+    except OSError as error:  # `is_file` raises it, too, such as for a name that is too long
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be read: {error.strerror}") from None
     return Path(text)
 
 
@@ -35,7 +39,7 @@ def program_name(text: str) -> ProgramName:
     """Return a program and the definition that ``PROGRAM:NAME`` names, for `argparse`.
 
     Raises:
-        argparse.ArgumentTypeError: There is no such file.
+        argparse.ArgumentTypeError: There is no such file, or it cannot be read.
     """
     script, colon, definition = text.rpartition(":")
     if colon and definition.isidentifier():

@@ -46,19 +46,26 @@ def add_to(commands: Any) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Write the page and open it. Returns 1 if the program does not make the iterator."""
+    """Write the page and open it. Returns 1 if there is no iterator or the file cannot be written."""
     report_misplaced_options("view", parsed)
-    if parsed.output is not None and not parsed.output.absolute().parent.is_dir():
-        print(f"penstock view: there is no folder {str(parsed.output.absolute().parent)!r}", file=sys.stderr)
-        return 2
-    if parsed.output is not None and parsed.output.is_dir():
-        print(f"penstock view: {str(parsed.output)!r} is a folder; name a file", file=sys.stderr)
+    if parsed.output is not None and (problem := _problem_of(parsed.output)) is not None:
+        print(f"penstock view: {problem}", file=sys.stderr)
         return 2
     try:
         return _view(parsed)
     except PenstockError as error:
         print(f"penstock view: {error}", file=sys.stderr)
         return 1
+
+
+def _problem_of(output: Path) -> str | None:
+    """Return why a file cannot be written, as far as it is known before the program runs."""
+    try:
+        if not output.absolute().parent.is_dir():
+            return f"there is no folder {str(output.absolute().parent)!r}"
+        return f"{str(output)!r} is a folder; name a file" if output.is_dir() else None
+    except OSError as error:  # such as a name that is too long
+        return f"{str(output)!r} cannot be written: {error.strerror}"
 
 
 def _view(parsed: argparse.Namespace) -> int:
@@ -75,8 +82,13 @@ def _view(parsed: argparse.Namespace) -> int:
         return 1
     # A file name need not be valid text; what cannot be encoded is written as an escape.
     page = view_page(first, second).encode("utf-8", "backslashreplace")
-    path = parsed.output or _temporary_path()
-    path.write_bytes(page)
+    path = parsed.output
+    try:
+        path = path or _temporary_path()
+        path.write_bytes(page)
+    except OSError as error:
+        print(f"penstock view: {path or 'a temporary file'} cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
     print(f"{path} ({len(page) / 1e6:.1f} MB)")
     if not parsed.no_browser and not webbrowser.open(path.resolve().as_uri()):
         print("there is no browser to open it in", file=sys.stderr)
