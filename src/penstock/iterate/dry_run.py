@@ -77,7 +77,10 @@ class DryRun:
         # with a handler of its own gets no signal, because that handler may save, too.
         if not self.ended.is_set() and signal.getsignal(signal.SIGINT) == self.interrupt:
             self.ended.set()
-            signal.pthread_kill(main.ident or 0, signal.SIGINT)
+            if hasattr(signal, "pthread_kill"):
+                signal.pthread_kill(main.ident or 0, signal.SIGINT)
+            else:  # Windows: the main thread runs the handler when its wait for this thread has ended
+                signal.raise_signal(signal.SIGINT)
         # This ends a thread without a message.
         raise SystemExit
 
