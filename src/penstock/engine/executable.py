@@ -106,6 +106,13 @@ class Executable:
         """Each feed with its stream, that of its first block."""
         return [(node, self.program.streams[node.id][0]) for node in self.plan.graph.feeds]
 
+    @property
+    def replaced_workers(self) -> int:
+        """Number of worker processes of users' sources that were replaced after they ended."""
+        # Blocks may share a stream.
+        streams = {stream for streams in self.program.streams.values() for stream in streams}
+        return sum(stream.replaced_workers for stream in streams)
+
     def position_batch_size(self, schedule: Schedule) -> int | None:
         """Return the batch size if the position of a source depends on it, so that states must name it; otherwise None.
 

@@ -384,7 +384,8 @@ class DataIterator(InteractiveIterator):
         """
         budget = self._cursor.budget
         counts = None if budget is None else budget.counts()
-        return IteratorStatistics(self._meter.snapshot(), counts, self._cursor.run.workers)
+        replaced = self._executable.replaced_workers
+        return IteratorStatistics(self._meter.snapshot(), counts, self._cursor.run.workers, replaced)
 
     def explain(self) -> str:
         """Return a text that says where each node runs, and why."""

@@ -23,9 +23,12 @@ class IteratorStatistics(Mapping[str, Any]):
         snapshot: Totals of the stages.
         bad_samples: Number of bad samples per reader; None if bad samples are errors.
         workers: Description of the worker processes or input hosts, if there are any.
+        replaced_source_workers: Number of processes of ``fn.external_source(parallel=True)`` that were replaced after
+            they ended, for example because the system killed them for memory.
 
     Attributes:
         workers: The same.
+        replaced_source_workers: The same.
         elapsed_seconds: Wall time from the first call of a stage to the end of the last one.
         compilation_seconds: Time spent compiling loops and device programs, the sum over all threads.
 
@@ -42,9 +45,13 @@ class IteratorStatistics(Mapping[str, Any]):
     """
 
     def __init__(
-        self, snapshot: TimerSnapshot, bad_samples: Mapping[str, int] | None = None, workers: str = ""
+        self,
+        snapshot: TimerSnapshot,
+        bad_samples: Mapping[str, int] | None = None,
+        workers: str = "",
+        replaced_source_workers: int = 0,
     ) -> None:
-        self.workers = workers
+        self.workers, self.replaced_source_workers = workers, replaced_source_workers
         self._stages, self._bad_samples = dict(snapshot.stages), bad_samples
         self.elapsed_seconds, self.compilation_seconds = snapshot.elapsed_seconds, snapshot.compilation_seconds
         self._items: dict[str, Any] = {**self._stages}
@@ -77,7 +84,7 @@ class IteratorStatistics(Mapping[str, Any]):
     def since(self, earlier: "IteratorStatistics") -> "IteratorStatistics":
         """Return the statistics of the time after an earlier result of `stats` of the same iterator.
 
-        Bad samples stay those since the beginning.
+        Bad samples and replaced processes stay those since the beginning.
         """
         stages: dict[str, StageTiming] = {}
         for stage, now in self._stages.items():
@@ -91,7 +98,7 @@ class IteratorStatistics(Mapping[str, Any]):
                 )
         elapsed = self.elapsed_seconds - earlier.elapsed_seconds
         snapshot = TimerSnapshot(stages, elapsed, self.compilation_seconds - earlier.compilation_seconds)
-        return IteratorStatistics(snapshot, self._bad_samples, self.workers)
+        return IteratorStatistics(snapshot, self._bad_samples, self.workers, self.replaced_source_workers)
 
     def __repr__(self) -> str:
         rows = [_HEAD, *self._rows()]
@@ -132,6 +139,8 @@ class IteratorStatistics(Mapping[str, Any]):
         )
         if self.workers:
             yield f"the host part runs in {self.workers}"
+        if self.replaced_source_workers:
+            yield f"worker processes of sources that were replaced after they ended: {self.replaced_source_workers}"
         if self._bad_samples is not None:
             counts = ", ".join(f"{reader} {count}" for reader, count in self._bad_samples.items())
             yield f"{_BAD_SAMPLES}: {counts or 0}"

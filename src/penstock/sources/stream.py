@@ -62,6 +62,8 @@ class Stream(ABC):
     """True if the source returns whole batches, so that a batch begins at a multiple of the batch size."""
     continues: bool = False
     """True if an epoch continues where the previous one has ended."""
+    replaced_workers: int = 0
+    """Number of worker processes of the source that were replaced after they ended by themselves."""
 
     def __init__(self) -> None:
         # Results until they are released, in the order in which the source gave them.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import worker_sources as sources
 
-from penstock import Pipeline, data_iterator, errors, fn
+from penstock import DataIterator, Pipeline, data_iterator, errors, fn
 from penstock.engine.host import chunk_scheduler
 
 psutil = pytest.importorskip("psutil", reason="psutil is not installed (dependency group test)")
@@ -173,11 +173,14 @@ def test_the_users_error_with_its_line_and_sample(error):
 @pytest.mark.parametrize("how", ["kill", "exit"])
 def test_a_worker_that_dies_loses_no_batch(how, tmp_path):
     made = pipeline(sources.Dies(str(tmp_path / "mark"), how=how), prefetch_queue_depth=2)
-    rows = np.concatenate([made.run()[0].as_array() for _ in range(4)])
+    run = DataIterator(made, ["x"])
+    rows = np.concatenate([next(run)["x"] for _ in range(4)])
     assert rows[:, 0].tolist() == list(range(16))
     assert len(children()) == 2
     assert len(np.unique(rows[:, 1])) == 3, "only the worker that died is replaced"
-    made.close()
+    assert run.stats().replaced_source_workers == 1
+    assert "replaced after they ended: 1" in str(run.stats())
+    run.close()
 
 
 def test_an_error_without_arguments_whose_cause_was_not_raised():

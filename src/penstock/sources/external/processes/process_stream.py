@@ -111,6 +111,14 @@ class ParallelStream(ExternalStream):
         raise InternalError("a batch has no result")
 
     def _ask(self, request: BatchRequest) -> Sequence[PendingRequest]:
+        # Sources share the workers, so each counts those that its own requests replace.
+        before = self._workers.replaced
+        try:
+            return self._submitted(request)
+        finally:
+            self.replaced_workers += self._workers.replaced - before
+
+    def _submitted(self, request: BatchRequest) -> Sequence[PendingRequest]:
         count = self._workers.count
         if self.batched:
             worker = self._number if self._alone else request.iteration
