@@ -71,8 +71,6 @@ nitpick_ignore = [
             "core.stage_timers.TimerSnapshot",
             "dynamic.element_type._Kind",
             "engine.host.chunk_executor.ChunkExecutor",
-            "engine.host.worker_threads.SerialExecutor",
-            "engine.host.worker_threads.ThreadExecutor",
             "engine.transfer.batch_layout.BatchLayout",
             "graph.ir.node.Node",
             "graph.ir.node.OperatorCall",
