@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -113,15 +113,26 @@ class Executable:
         streams = {stream for streams in self.program.streams.values() for stream in streams}
         return sum(stream.replaced_workers for stream in streams)
 
-    def position_batch_size(self, schedule: Schedule) -> int | None:
-        """Return the batch size if the position of a source depends on it, so that states must name it; otherwise None.
+    def source_positions(self, schedule: Schedule) -> tuple[int | None, Callable[[Schedule], Any]]:
+        """Return what the positions of states in sources depend on.
 
         An item of a list of batches is a batch. A list of samples continues from epoch to epoch, and epochs are rounded
         up to whole batches.
+
+        Returns:
+            The batch size, if states must name it; otherwise None. And a function whose results are equal for two
+            schedules if positions are, too.
         """
-        epochs = schedule.batches_per_epoch is not None
-        counts = any(stream.continues and (stream.batched or epochs) for _, stream in self._streams)
-        return schedule.batch_size if counts else None
+
+        def keys(schedule: Schedule) -> list[object]:
+            return [
+                stream.position_key(schedule.batch_size // parts, schedule.rows_per_epoch // parts)
+                for node, stream in self._streams
+                for parts in (self.layout.blocks if node.id in self.program.local else 1,)
+            ]
+
+        counts = any(key is not None for key in keys(schedule))
+        return schedule.batch_size if counts else None, keys
 
     def check_seeks(self, step: BatchStep, schedule: Schedule, *, fed_by_hand: bool = False) -> None:
         """Check that users' sources can return the batch of a step.

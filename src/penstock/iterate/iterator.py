@@ -184,8 +184,8 @@ class DataIterator(InteractiveIterator):
         self._cursor: RunCursor[jax.Array] = RunCursor(self._make_run(), schedule, Run.next_batch, budget)
         room = 0 if budget is None else budget.room
         sources = () if self._executable.program.local else tuple(r.readers[0].source for r in readings.values())
-        identity = canonical_definition(graphs[0]), self._executable.dataset, len(readings)
-        self._identity = StateIdentity(*identity, room, sources, self._executable.position_batch_size(schedule))
+        identity = canonical_definition(graphs[0]), self._executable.dataset, len(readings), room, sources
+        self._identity = StateIdentity(*identity, *self._executable.source_positions(schedule))
         # Reentrant, because `__next__` calls `reset` and `reset` calls `next_epoch`, which lock it too.
         self._lock = threading.RLock()  # several threads may take batches
         if len({pipeline.order_seed for pipeline in group}) > 1:

@@ -48,7 +48,8 @@ class StateIdentity:
         readers: Number of readers.
         room: Maximum size of the entry ``bad`` in bytes of JSON; 0 without such an entry.
         sources: The data sets, unless each shard has its own.
-        batch_size: Number of rows of a batch, if the position of a source depends on it; otherwise None.
+        batch_size: Number of rows of a batch, if the position of a source may depend on it; otherwise None.
+        source_positions: Returns what the positions of sources depend on, for a schedule.
     """
 
     definition: CanonicalDefinition
@@ -57,6 +58,7 @@ class StateIdentity:
     room: int = 0
     sources: tuple[Source, ...] = ()
     batch_size: int | None = None
+    source_positions: Callable[[Schedule], Any] = lambda schedule: None  # noqa: ARG005  # no sources
 
     def state(
         self,
@@ -182,7 +184,9 @@ class StateIdentity:
         # States of earlier versions lack the entry.
         if self.batch_size is not None and (epoch or row):
             size = _number(state, "batch_size", _ROWS) if "batch_size" in state else self.batch_size
-            if size != self.batch_size:
+            other, begins = schedule.with_batch_size(size), row == schedule.length or not row % schedule.stride
+            same = other is not None and self.source_positions(other) == self.source_positions(schedule)
+            if size != self.batch_size and not (same and begins):
                 raise StateError(
                     "the state was taken under another batch size, on which the position in a list depends",
                     given=f"batch_size={self.batch_size}",

@@ -95,8 +95,8 @@ class PipelineSession:
         ends = bool(graph.feeds)
         schedule = Schedule(batch_size, None, (*strides, batch_size)[0], strides, length_unknown=ends)
         sources = tuple([reading.readers[0].source for reading in readings.values()])
-        definition, rows = canonical_definition(graph), executable.position_batch_size(schedule)
-        identity = StateIdentity(definition, executable.dataset, len(readings), sources=sources, batch_size=rows)
+        definition, positions = canonical_definition(graph), executable.source_positions(schedule)
+        identity = StateIdentity(definition, executable.dataset, len(readings), 0, sources, *positions)
         step = schedule.first()
         if state is not None:
             step, seed, order_seed = identity.step(

@@ -99,6 +99,18 @@ class Stream(ABC):
         """
         raise EndOfStreamError
 
+    def position_key(self, max_rows: int, rows_per_epoch: int) -> object:
+        """Return what a position in the source depends on, besides the epoch and the row in it; None if on nothing.
+
+        A state may be restored under another batch size if both give the same key.
+
+        Args:
+            max_rows: Rows of a full batch.
+            rows_per_epoch: Rows of an epoch, with those that fill up its last batch; 0 if epochs are not counted.
+        """
+        # An item of a list of batches is a batch.
+        return max_rows if self.continues and self.batched else None
+
     @abstractmethod
     def same_source(self, other: Stream) -> bool:
         """Return True if another stream, made for another shard, produces the same batches."""

@@ -124,7 +124,7 @@ def test_another_batch_size_continues_with_the_next_sample():
     [
         (lambda number: np.full(4, number), True, 6, r"no batch of external_source begins there(.|\n)*a multiple of 6"),
         ([np.full(4, number) for number in range(6)], True, 8, r"in a list depends(.|\n)*4, as in the state"),
-        ([np.int32(number) for number in range(24)], False, 8, r"in a list depends(.|\n)*4, as in the state"),
+        ([np.int32(number) for number in range(24)], False, 10, r"in a list depends(.|\n)*4, as in the state"),
     ],
     ids=["batches", "list of batches", "list"],
 )
@@ -142,6 +142,35 @@ def test_what_counts_batches_refuses_another_batch_size(source, batch, size, mes
     same = iterator(define, batch_size=4, size=24)
     same.set_state(older)
     assert next(same)["x"].tolist() == next(run)["x"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("cycle", "length", "taken", "resumes"),
+    [
+        ("quiet", 20, 2, True),
+        ("raise", 32, 2, True),
+        ("quiet", 20, 1, False),
+        ("raise", 20, 0, False),  # the last four samples are a batch of the old size, not of the new one
+    ],
+)
+def test_a_list_beside_a_reader_resumes_where_both_batch_sizes_divide_an_epoch(cycle, length, taken, resumes):
+    items = [np.int32(number) for number in range(length)]
+
+    def define():
+        return fn.external_source(items, batch=False, cycle=cycle), fn.readers.arrays(np.arange(16), name="r")
+
+    make = data_iterator(define, ["x", "y"], reader_name="r")
+    run, other = make(batch_size=4), make(batch_size=8)
+    assert sum(1 for _ in run) == 4
+    run.next_epoch()
+    _ = [next(run) for _ in range(taken)]
+    state = run.get_state()
+    with nullcontext() if resumes else pytest.raises(errors.StateError, match="in a list depends"):
+        other.set_state(state)
+        for name in ("x", "y"):
+            run.set_state(state), other.set_state(state)
+            rests = [[np.asarray(batch[name]).tolist() for _ in range(2) for batch in each] for each in (run, other)]
+            assert np.concatenate(rests[0]).tolist() == np.concatenate(rests[1]).tolist()
 
 
 @pytest.mark.parametrize(

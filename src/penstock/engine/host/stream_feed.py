@@ -16,7 +16,6 @@ from penstock.errors import PenstockError, SourceError
 from penstock.graph import Node
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import BatchRequest, Columns, EndOfStreamError, NothingFedError, Stream
-from penstock.types import LastBatchPolicy
 
 _log = logging.getLogger("penstock")
 
@@ -72,9 +71,7 @@ class StreamFeeder:
         self._schedule = schedule
         # The batch that DROP leaves out counts: sources pass it, too.
         self._batches_per_epoch = (schedule.batches_per_epoch or 0) + schedule.drops_last_batch
-        self._rows_per_epoch = self._batches_per_epoch * schedule.batch_size
-        if schedule.policy is LastBatchPolicy.PARTIAL:
-            self._rows_per_epoch -= schedule.stride - schedule.remainder
+        self._rows_per_epoch = schedule.rows_per_epoch
         # Steps that streams were asked for and the consumer has not taken. True if the streams gave the batch.
         self._open: dict[BatchStep, bool] = {}
         self._taken: BatchStep | None = None  # the last step whose batch the streams gave

@@ -101,12 +101,23 @@ class SequenceStream(InProcessStream):
         before = request.batches_before if row is None else request.rows_before
         first = request.iteration if row is None else request.first + row
         if self._cycle == "raise" and before:
-            # Like an iterator, the sequence restarts in place of an epoch whose first batch it does not fill.
             per_epoch = before // request.epoch
-            begun = (length - min(items_per_batch, per_epoch)) // per_epoch + 1
-            before = request.epoch % max(begun, 1) * per_epoch
+            before = request.epoch % self._epochs_begun(items_per_batch, per_epoch) * per_epoch
         number = before + first
         ended = number >= length and self._cycle != "quiet"
         if not length or ended or (self._cycle == "no" and request.epoch and not before):
             raise StopIteration
         return self._source[number % length]
+
+    def position_key(self, max_rows: int, rows_per_epoch: int) -> object:
+        """Return the batch size, or for samples the rows of an epoch and the epochs before a restart."""
+        if self.batched or not rows_per_epoch:
+            return super().position_key(max_rows, rows_per_epoch)
+        return rows_per_epoch, self._cycle == "raise" and self._epochs_begun(max_rows, rows_per_epoch)
+
+    def _epochs_begun(self, items_per_batch: int, per_epoch: int) -> int:
+        """Return the number of epochs before the sequence restarts.
+
+        Like an iterator, it restarts in place of an epoch whose first batch it does not fill.
+        """
+        return max((len(self._source) - min(items_per_batch, per_epoch)) // per_epoch + 1, 1)

@@ -1,5 +1,9 @@
 """Schedule of steps and epochs: the rows of each batch, the number of batches and their sequence. Pure functions."""
 
+from __future__ import annotations
+
+from dataclasses import replace
+
 from penstock.core.dataclass import dataclass
 from penstock.errors import UsageError
 from penstock.types import LastBatchPolicy
@@ -105,6 +109,18 @@ class Schedule:
     def _batches_in(self, positions: int) -> int:
         """Count the batches of the rest of an epoch."""
         return positions // self.stride if self.policy is LastBatchPolicy.DROP else -(-positions // self.stride)
+
+    def with_batch_size(self, rows: int) -> Schedule | None:
+        """Return the schedule for another batch size, as far as readers do not count; None if it does not divide."""
+        stride, rest = divmod(rows * self.stride, self.batch_size)
+        return replace(self, batch_size=rows, stride=stride) if stride and not rest else None
+
+    @property
+    def rows_per_epoch(self) -> int:
+        """Number of rows that a source passes in an epoch, with those that fill up the last batch; 0 if endless."""
+        # The batch that DROP leaves out counts: sources pass it, too.
+        rows = ((self.batches_per_epoch or 0) + self.drops_last_batch) * self.batch_size
+        return rows - (self.stride - self.remainder) if self.policy is LastBatchPolicy.PARTIAL else rows
 
     @property
     def drops_last_batch(self) -> bool:
