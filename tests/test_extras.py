@@ -172,6 +172,7 @@ NEEDS = [
     ("matplotlib", "show", lambda: show(np.zeros((1, 2, 2, 3), np.uint8))),
     ("matplotlib", "train.History.plot", lambda: train.History().plot("none.png")),
     ("orbax", "train.Checkpoint", lambda: train.Checkpoint("none")),
+    ("orbax", "train.IteratorCheckpointHandler", train.IteratorCheckpointHandler),
     ("orbax", "train.restore_weights", lambda: train.restore_weights("none", np.zeros(1))),
     ("tqdm", "train.ProgressBar", train.ProgressBar),
     ("tensorboardX", "train.TensorBoardLogger", lambda: train.TensorBoardLogger("none")),

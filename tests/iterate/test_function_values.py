@@ -70,7 +70,9 @@ ARRAYS = [np.arange(3), np.arange(3) * 2], [np.arange(3), np.arange(3.0)]
 
 @pytest.mark.parametrize("make", [closing_over, with_default, Scale, lambda value: functools.partial(max, value)])
 @pytest.mark.parametrize(
-    "pair", [(1.0, 2.0), ("one", "two"), *TABLES, *ARRAYS], ids=lambda pair: type(pair[0]).__name__
+    "pair",
+    [(1.0, 2.0), ("one", "two"), *TABLES, *ARRAYS],
+    ids=["numbers", "texts", "lists", "dicts", "sets", "arrays", "arrays of other dtypes"],
 )
 def test_values_differ(make, pair):
     one, other = (values(make(value)) for value in pair)

@@ -8,6 +8,7 @@ from PIL import Image
 from pipeline_runs import build_pipeline
 
 from penstock import DataIterator, fn, types
+from penstock.engine.host import chunk_scheduler
 from penstock.errors import SampleError
 from penstock.image.execute import decode_executor
 from penstock.image.execute.decode_executor import DecodedPlaces
@@ -106,6 +107,7 @@ def test_batches_of_equal_sizes_share_places_and_have_their_own_pixels(monkeypat
     ]
     data = [file for kinds, sizes in batches for file in photographs(kinds.split(), sizes)]
     made = []
+    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", -1.0)  # always on one thread, which keeps the places
     monkeypatch.setattr(
         decode_executor, "DecodedPlaces", lambda *operands: made.append(DecodedPlaces(*operands)) or made[-1]
     )
