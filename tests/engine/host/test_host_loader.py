@@ -74,14 +74,18 @@ def test_threads_match_serial_executor(threads, depth):
 
 
 @pytest.fixture
-def always_threads(monkeypatch):
+def never_light(monkeypatch):
     """Always compute batches on threads, never in the consumer."""
     monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", -1.0)
 
 
-def test_prefetching_is_limited_by_depth(always_threads, monkeypatch):
-    # A first chunk that ends soon would let the following batches wait for each other in pairs.
+@pytest.fixture
+def always_threads(never_light, monkeypatch):
+    """Always compute batches on threads, and begin them ahead: a pair waits until both batches before it are taken."""
     monkeypatch.setattr(chunk_scheduler.ChunkScheduler, "pairs_batches", lambda *_: False)
+
+
+def test_prefetching_is_limited_by_depth(always_threads):
     seen, enough = set(), threading.Event()
 
     def work(sample):
@@ -163,7 +167,7 @@ def places(iterator):
     return {batch.slice_index for batch in iterator._cursor.run._loader._ahead}
 
 
-def test_batches_without_python_per_sample_are_computed_in_pairs(always_threads):
+def test_batches_without_python_per_sample_are_computed_in_pairs(never_light):
     iterator, alone = numbers(), numbers(depth=0)
     for epoch in range(2):
         for number, (batch, other) in enumerate(zip(iterator, alone, strict=True)):
@@ -174,7 +178,7 @@ def test_batches_without_python_per_sample_are_computed_in_pairs(always_threads)
             assert places(alone) == set()
 
 
-def test_ragged_results_are_not_paired(always_threads):
+def test_ragged_results_are_not_paired(never_light):
     with Pipeline(2, 2, seed=0) as pipe:
         pipe.set_outputs(
             fn.slice(
@@ -191,7 +195,7 @@ def test_ragged_results_are_not_paired(always_threads):
 
 
 @pytest.mark.parametrize("bad", [12, 16])
-def test_bad_sample_in_pair_fails_only_its_batch(always_threads, bad):
+def test_bad_sample_in_pair_fails_only_its_batch(never_light, bad):
     iterator = numbers(bad)
     for number in range(bad // 4):
         assert next(iterator)["x"].tolist() == list(range(4 * number, 4 * number + 4))
@@ -200,7 +204,7 @@ def test_bad_sample_in_pair_fails_only_its_batch(always_threads, bad):
             next(iterator)
 
 
-def test_skipped_rows_in_pair_count_for_their_batch(always_threads):
+def test_skipped_rows_in_pair_count_for_their_batch(never_light):
     batches = list(numbers(9, 18, 19, 20, on_error="skip"))
     lost = [4 * n + row for n, batch in enumerate(batches) for row in np.flatnonzero(~np.asarray(batch["valid"]))]
     assert lost == [9, 18, 19, 20]
