@@ -61,8 +61,8 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
 
         @staticmethod
         def bind(*bound: Any) -> Callable[[int, int], None]:
-            left, prepare = bound[-1], bind(*bound)
-            del prepare  # only its Python counts
+            bind(*bound)  # only its Python counts
+            left = bound[-1]
 
             def wait_for_all(first: int, last: int) -> None:
                 if decode:

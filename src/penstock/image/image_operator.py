@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from penstock.graph import FramedCall, Operator
 from penstock.graph.ir.fusion_contract import FusibleOperator
-from penstock.image.codecs.image_header import ImageHeaders, Region
+from penstock.image.codecs.image_header import DirectDecoding, ImageHeaders, Region
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_fusion import ImageFusion
 from penstock.image.per_frame_images import HostImageFrames, ImageFrames
@@ -95,9 +95,7 @@ class ImageDecoder(Operator, FusibleOperator):
             reductions: 2, 4 or 8 for an image that is decoded at 1/2, 1/4 or 1/8 of its size; otherwise 1.
         """
 
-    def direct_decoding(
-        self, files: Sequence[Any], headers: ImageHeaders, heights: Sequence[int]
-    ) -> Callable[[Mapping[int, Any] | Sequence[Any], range], Sequence[int]]:
+    def direct_decoding(self, files: Sequence[Any], headers: ImageHeaders, heights: Sequence[int]) -> DirectDecoding:
         """Prepare the decoding of images, or the rows at their top, into memory: for those that need nothing else.
 
         By default, none.

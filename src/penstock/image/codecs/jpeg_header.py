@@ -29,7 +29,8 @@ _FILL, _SCAN, _EXIF = 0xFF, 0xDA, 0xE1
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 # Those of sequential and of progressive frames, with Huffman and with arithmetic coding. The others are lossless, which
 # libjpeg-turbo does not reduce, or hierarchical.
-_SEQUENTIAL, _PROGRESSIVE = frozenset({0xC0, 0xC1, 0xC9}), frozenset({0xC2, 0xCA})
+_PROGRESSIVE = frozenset({0xC2, 0xCA})
+_DECODED = _PROGRESSIVE | {0xC0, 0xC1, 0xC9}
 
 # Markers without a length, which do not belong in a header. libjpeg passes over some of them.
 _BARE = frozenset({0x00, 0x01, *range(0xD0, 0xDA)})
@@ -85,7 +86,7 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageH
         kind, in_scan = view[frame + 1], view[place + 4]
     except (struct.error, IndexError):  # the data end before the scan starts
         return None
-    if not frame or kind not in _SEQUENTIAL | _PROGRESSIVE or not height or not width or components not in (1, 3):
+    if not frame or kind not in _DECODED or not height or not width or components not in (1, 3):
         return None
     check_size(height, width)
     alike = components == 1 or luma & 0xF == blue & 0xF == red & 0xF

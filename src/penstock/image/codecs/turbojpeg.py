@@ -41,7 +41,7 @@ def check_installed() -> None:
         )
 
 
-class DirectDecoding:
+class BatchDecoding:
     """Decoding of upright images, or the rows at their top, into memory. For one thread.
 
     Args:

@@ -50,7 +50,7 @@ class DecodeAudio(Operator, SampleKernel):
             check_announced_size(file.frames * file.channels * 4)
             # An untouched signal is read in the output's type: int32 does not fit into float32 without loss.
             stored_dtype = self.dtype.name if unprocessed else "float32"
-            if file.format == "MP3" and not states_length(data):
+            if file.format == "MP3" and not states_length(lambda start, stop: data[start:stop]):
                 values: Array = read_stream(data, stored_dtype)
             else:
                 # Formats without seeking, such as GSM 6.10, need the count.

@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,21 @@ _ID3_BYTES, _XING_BYTES = 10, 44
 _FRAME = 1152
 
 
-def states_length(data: Array) -> bool:
+def states_length(read: Callable[[int, int], Array]) -> bool:
     """Return True if the first frame of an MP3 file holds the number of frames: a Xing header, also called Info.
 
     Args:
-        data: Bytes of the file, uint8.
+        read: Function that returns a byte range of the file.
     """
-    head, start = data[:_ID3_BYTES].tobytes(), 0
+    # On Windows, a socket is no file that libsndfile could read, so its estimate has to do.
+    if os.name == "nt":
+        return True
+    head, start = read(0, _ID3_BYTES).tobytes(), 0
     if head.startswith(b"ID3"):
         # Four bytes of 7 bits each.
         start = _ID3_BYTES + sum(byte << 7 * (3 - place) for place, byte in enumerate(head[6:]))
-    frame = data[start : start + _XING_BYTES].tobytes()
-    # On Windows, a socket is no file that libsndfile could read, so its estimate has to do.
-    return b"Xing" in frame or b"Info" in frame or os.name == "nt"
+    frame = read(start, start + _XING_BYTES).tobytes()
+    return b"Xing" in frame or b"Info" in frame
 
 
 def read_stream(data: Array, dtype: str) -> Array:

@@ -24,7 +24,7 @@ from penstock.sources.formats.mp3_stream import read_stream, states_length
 from penstock.sources.record_source import RecordSource
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
 from penstock.sources.storage.disk_cache import read_input
-from penstock.sources.storage.local_bytes import read_file
+from penstock.sources.storage.local_bytes import read_file, read_range
 from penstock.sources.storage.object_store import is_remote
 from penstock.sources.storage.sample_limit import check_announced_size
 
@@ -177,10 +177,13 @@ class NemoSource(RecordSource[FileSource]):
 
 def _stream_without_length(kind: str, path: bytes | str, data: Array | None, dtype: str) -> Array | None:
     """Return the signal of an MP3 file that does not state its length; None for other files."""
-    if kind != "MP3":
+
+    def read(start: int, stop: int) -> Array:
+        return read_range(path, start, stop) if data is None else data[start:stop]
+
+    if kind != "MP3" or states_length(read):
         return None
-    content = read_file(path) if data is None else data
-    return None if states_length(content) else read_stream(content, dtype)
+    return read_stream(read_file(path) if data is None else data, dtype)
 
 
 def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:
