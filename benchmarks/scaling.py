@@ -36,6 +36,7 @@ from pipelines import imagenet, mnist
 
 from penstock.image.codecs import libjpeg_turbo, turbojpeg_loop
 from penstock.image.execute.pass_executor import PassExecutor
+from penstock.native.compiled import Compiled
 
 # Batches to prefetch. Until the first batches are done, their chunks are smaller than those of later ones.
 DEPTH = 4
@@ -59,9 +60,14 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
     class DecodeFiles:
         """Replacement of the loop that decodes many files."""
 
-        @staticmethod
-        def bind(*bound: Any) -> Callable[[int, int], None]:
-            bind(*bound)  # only its Python counts
+        def __init__(self, loop: Compiled[..., None]) -> None:
+            self._loop = loop
+
+        def variant(self, **constants: bool) -> DecodeFiles:
+            return DecodeFiles(self._loop.variant(**constants))
+
+        def bind(self, *bound: Any) -> Callable[[int, int], None]:
+            self._loop.bind(*bound)  # only its Python counts
             left = bound[-1]
 
             def wait_for_all(first: int, last: int) -> None:
@@ -71,7 +77,6 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
 
             return wait_for_all
 
-    bind = turbojpeg_loop.decode_files.bind
     shorten = libjpeg_turbo._with_height  # noqa: SLF001  # no public function makes the copy alone
 
     def shorten_header(data: Any, frame: int, height: int) -> Any:
@@ -80,7 +85,7 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
     with (
         mock.patch.object(libjpeg_turbo, "_decode_into", wait_and_succeed),
         mock.patch.object(libjpeg_turbo, "_with_height", shorten_header),
-        mock.patch.object(turbojpeg_loop, "decode_files", DecodeFiles),
+        mock.patch.object(turbojpeg_loop, "decode_files", DecodeFiles(turbojpeg_loop.decode_files)),
         mock.patch.object(PassExecutor, "run", wait),
     ):
         yield

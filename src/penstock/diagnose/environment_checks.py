@@ -115,7 +115,9 @@ def cpu_checks(limits: CpuLimits) -> Iterator[Check]:
 def _decoders() -> Iterator[Check]:
     for package, formats in _DECODERS.items():
         yield Check("decoders", package, f"{_version(package)}: {formats}")
-    state = "installed" if turbojpeg.installed() else "not installed"
+    state = "not installed"
+    if turbojpeg.installed():
+        state = "version 3" if turbojpeg.decodes_regions() else "version 2, which decodes no regions"
     yield Check("decoders", "libturbojpeg", f'{state}: JPEG with backend="turbojpeg"')
 
 

@@ -95,21 +95,24 @@ class ImageDecoder(Operator, FusibleOperator):
             reductions: 2, 4 or 8 for an image that is decoded at 1/2, 1/4 or 1/8 of its size; otherwise 1.
         """
 
-    def direct_decoding(self, files: Sequence[Any], headers: ImageHeaders, heights: Sequence[int]) -> DirectDecoding:
-        """Prepare the decoding of images, or the rows at their top, into memory: for those that need nothing else.
+    def direct_decoding(
+        self, files: Sequence[Any], headers: ImageHeaders, regions: NDArray[np.int64]
+    ) -> DirectDecoding:
+        """Prepare the decoding of images, or regions of them, into memory: for those that need nothing else.
 
         By default, none.
 
         Args:
             files: Bytes of the files.
             headers: Headers of the files.
-            heights: Per file, the number of rows to decode, with all columns; 0 to leave the file out.
+            regions: Per file, one of `regions_to_decode` for an image that is not reduced, (files, 4); zeros to leave
+                the file out.
 
         Returns:
             A function for one thread. It takes, per file, memory for its pixels: uint8, C-contiguous, of their size;
             and the rows of the files to decode. It returns the rows that are left, for `decode_region`.
         """
-        del files, headers, heights
+        del files, headers, regions
         return lambda _memory, rows: rows
 
     @abstractmethod

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, cast
 
+from penstock.errors import InternalError
 from penstock.native import machine_code
 
 
@@ -54,6 +55,8 @@ class CFunction:
     @functools.cached_property
     def python_function(self) -> Callable[..., Any]:
         """The function for uncompiled loops."""
+        if not self.exists:  # a loop names it under a constant that is false
+            return self._refuse
         function = getattr(self._library(), self._name)
         function.restype, *function.argtypes = [machine_code.c_type(kind) for kind in self._kinds]
         return function
@@ -62,6 +65,9 @@ class CFunction:
     def numba_function(self) -> Any:
         """The function for numba."""
         return machine_code.external_function(self._name, *self._kinds)
+
+    def _refuse(self, *_arguments: int) -> int:
+        raise InternalError(f"the library does not have {self._name}")
 
     def variant(self, **_constants: bool) -> CFunction:
         """Return the function: it has no constants."""

@@ -15,7 +15,7 @@ from PIL import Image
 from penstock import types
 from penstock.image.codecs import image_codec, libjpeg_turbo, nvimgcodec, turbojpeg
 from penstock.image.codecs.image_codec import ImageCodec
-from penstock.image.codecs.image_header import HEIGHT, ImageHeaders, Region
+from penstock.image.codecs.image_header import ImageHeaders, Region
 
 RNG = np.random.default_rng(3)
 OUTPUT_TYPES = [types.RGB, types.BGR, types.GRAY, types.YCbCr, types.ANY_DATA]
@@ -192,7 +192,7 @@ def test_whole_images_are_decoded_into_memory_as_one_by_one(backend, output_type
     files = [*contents.values(), *[JPEGS[name][:-40] for name in ("420", "grey")]]
     headers = decoder.headers(files)
     memory = [np.empty(size, np.uint8) for size in headers.shapes.prod(axis=1).tolist()]
-    rest = decoder.direct_decoding(files, headers, headers.fields[HEIGHT])(memory, range(len(files)))
+    rest = decoder.direct_decoding(files, headers, headers.whole)(memory, range(len(files)))
     whole = [number for number in range(len(files)) if number not in rest]
     for number in whole:
         np.testing.assert_array_equal(memory[number], decoder.decode(files[number], headers[number]).ravel())
@@ -210,15 +210,40 @@ def test_rows_at_the_top_are_decoded_into_memory_as_one_by_one(backend, bottom):
     files = [*JPEGS.values(), JPEGS["420"][:-40], JPEGS["progressive"][:-40], JPEGS["420"]]
     headers = decoder.headers(files)
     regions = [decoder.region_to_decode(header, Region(0, bottom, 0, header.width)) for header in headers]
-    heights = [region.bottom for region in regions[:-1]] + [0]
-    memory = [np.empty(height * header.width * 3, np.uint8) for height, header in zip(heights, headers, strict=True)]
-    rest = decoder.direct_decoding(files, headers, heights)(memory, range(1, len(files)))
+    regions[-1] = Region(0, 0, 0, 0)
+    memory = [np.empty(r.bottom * header.width * 3, np.uint8) for r, header in zip(regions, headers, strict=True)]
+    rest = decoder.direct_decoding(files, headers, np.array(regions))(memory, range(1, len(files)))
     tops = [number for number in range(1, len(files)) if number not in rest]
     for number in tops:
-        expected = decoder.decode(files[number], headers[number], None, regions[number])
-        np.testing.assert_array_equal(memory[number], expected.ravel())
-    assert len([number for number in tops if heights[number] < headers[number].height]) > 5
+        expected = decoder.decode(files[number], headers[number], None, regions[number])[:bottom]
+        np.testing.assert_array_equal(memory[number][: expected.size], expected.ravel())
+    assert len([number for number in tops if regions[number].bottom < headers[number].height]) > 5
     assert {len(files) - 3, len(files) - 2, len(files) - 1} <= {*rest}, "cut short, or left out"
+
+
+@pytest.mark.parametrize("fast_idct", [False, True])
+@pytest.mark.parametrize("output_type", OUTPUT_TYPES)
+@pytest.mark.parametrize("backend", DIRECT_BACKENDS)
+@settings(max_examples=30, deadline=None)
+@given(choice=st.data())
+def test_regions_are_decoded_into_memory_as_parts_of_the_whole(backend, output_type, fast_idct, choice):
+    codec = ImageCodec(output_type, backend=backend, fast_idct=fast_idct)
+    files = [*JPEGS.values()]
+    headers = codec.headers(files)
+    wanted = [choice.draw(regions(header.height, header.width)) for header in headers]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(libjpeg_turbo, "_WORTH", 1)
+        made = codec.regions_to_decode(headers, np.array(wanted), np.ones(len(files), np.int64))
+    shapes = [(bottom - top, right - left, -1) for top, bottom, left, right in made.tolist()]
+    memory = [np.full(h * w * header.channels, 7, np.uint8) for (h, w, _), header in zip(shapes, headers, strict=True)]
+    rest = codec.direct_decoding(files, headers, made)(memory, range(len(files)))
+    for number in set(range(len(files))) - {*rest}:
+        (top, _, left, _), region = made[number].tolist(), wanted[number]
+        pixels = memory[number].reshape(shapes[number])
+        found = pixels[region.top - top : region.bottom - top, region.left - left : region.right - left]
+        expected = codec.decode(files[number], headers[number])[region.top : region.bottom, region.left : region.right]
+        np.testing.assert_array_equal(found, expected)
+    assert len(rest) == len(files) if output_type is types.YCbCr else len(rest) < len(files) - 5
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -290,7 +315,7 @@ def test_windows_of_progressive_jpegs_that_lack_scans_are_cut_from_the_whole(mon
         file = np.append(data[:end], np.frombuffer(b"\xff\xd9", np.uint8))
         assert np.array_equal(part(file, decoder, region), whole(file)[:40])
         memory, headers = np.empty(PIXELS.size, np.uint8), decoder.headers([file])
-        left = decoder.direct_decoding([file], headers, headers.fields[HEIGHT])([memory], range(1))
+        left = decoder.direct_decoding([file], headers, headers.whole)([memory], range(1))
         assert [*left] == [0] if backend == "turbojpeg" else np.array_equal(memory, whole(file).ravel())
 
 

@@ -5,7 +5,13 @@
 
 import ctypes
 import io
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +22,19 @@ from penstock import Pipeline, fn, types
 from penstock.errors import ResourceError
 from penstock.image.codecs import turbojpeg, turbojpeg_loop
 from penstock.image.codecs.image_codec import ImageCodec
-from penstock.image.codecs.image_header import HEIGHT, ImageHeaders
+from penstock.image.codecs.image_header import ImageHeaders, Region
 
 WITH_LIBRARY = pytest.mark.skipif(not turbojpeg.installed(), reason="libturbojpeg is not installed")
+WITH_REGIONS = pytest.mark.skipif(not turbojpeg.decodes_regions(), reason="libturbojpeg is not that of version 3")
+
+
+def version_3():
+    """Return the path of libjpeg-turbo 3 in the package turbojpeg; None if it is not installed."""
+    try:
+        files = metadata.files("turbojpeg") or []
+    except metadata.PackageNotFoundError:
+        return None
+    return next((file.locate() for file in files if file.name.startswith("libturbojpeg")), None)
 
 
 def photograph(seed, height=40, width=56, **options):
@@ -34,7 +50,7 @@ def decoded(files, backend, headers=None):
     codec = ImageCodec(backend=backend)
     headers = codec.headers(files) if headers is None else headers
     memory = [np.full(size, 7, np.uint8) for size in headers.shapes.prod(axis=1).tolist()]
-    left = codec.direct_decoding(files, headers, headers.fields[HEIGHT])(memory, range(len(files)))
+    left = codec.direct_decoding(files, headers, headers.whole)(memory, range(len(files)))
     return [None if row in left else pixels.tolist() for row, pixels in enumerate(memory)]
 
 
@@ -86,7 +102,7 @@ def test_memory_that_is_too_small_is_not_written_to():
     content = photograph(1)
     headers = ImageHeaders.of([ImageCodec().header(content)])
     memory = np.full(int(headers.shapes.prod()) - 1, 7, np.uint8)
-    decode = ImageCodec(backend="turbojpeg").direct_decoding([content], headers, headers.fields[HEIGHT])
+    decode = ImageCodec(backend="turbojpeg").direct_decoding([content], headers, headers.whole)
     assert [*decode([memory], range(1))] == [0]
     assert (memory == 7).all()
 
@@ -120,12 +136,18 @@ def test_a_file_without_tables_does_not_take_those_of_the_file_before(marker):
 @WITH_LIBRARY
 def test_the_loop_decodes_without_compilation_what_it_decodes_compiled(monkeypatch):
     files = [photograph(1), photograph(2)[:-40], photograph(3)]
-    expected, loop = decoded(files, "turbojpeg"), turbojpeg_loop.decode_files.python_function
+    expected, variant = decoded(files, "turbojpeg"), turbojpeg_loop.decode_files.variant
 
     class Uncompiled:
         @staticmethod
-        def bind(*bound):
-            return lambda first, last: loop(*bound, first, last)
+        def variant(**constants):
+            return Uncompiled(variant(**constants).python_function)
+
+        def __init__(self, loop):
+            self._loop = loop
+
+        def bind(self, *bound):
+            return partial(self._loop, *bound)
 
     monkeypatch.setattr(turbojpeg_loop, "decode_files", Uncompiled)
     assert decoded(files, "turbojpeg") == expected
@@ -155,3 +177,88 @@ def test_batches_are_those_of_simplejpeg(tmp_path, size):
 @WITH_LIBRARY
 def test_functions_of_the_library_are_not_names_of_the_process():
     assert not hasattr(ctypes.CDLL(None), "tjDecompress2")
+
+
+@pytest.mark.skipif(version_3() is None, reason="the package turbojpeg is not installed")
+@pytest.mark.skipif(turbojpeg.decodes_regions(), reason="the library of the system is of version 3")
+def test_the_same_holds_with_version_3(tmp_path):
+    (tmp_path / "libturbojpeg.so.0").symlink_to(version_3())
+    tests = [__file__, str(Path(__file__).with_name("test_image_codec.py"))]
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-k", "turbojpeg and not version_3", "-p", "no:cacheprovider", *tests],
+        env=os.environ | {"LD_LIBRARY_PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout
+    assert "passed" in result.stdout
+    assert "skipped" not in result.stdout
+
+
+def decoded_region(content, region):
+    """Return the pixels of a region, with sentinels on both sides of their memory; None if they are not decoded."""
+    codec = ImageCodec(backend="turbojpeg")
+    headers, size = codec.headers([content]), (region[1] - region[0]) * (region[3] - region[2]) * 3
+    memory = np.full(size + 200, 7, np.uint8)
+    left = codec.direct_decoding([content], headers, np.array([region]))([memory[100:-100]], range(1))
+    assert (memory[:100] == 7).all()
+    assert (memory[-100:] == 7).all()
+    return None if [*left] else memory[100:-100].reshape(region[1] - region[0], region[3] - region[2], 3)
+
+
+@WITH_REGIONS
+def test_a_region_is_decoded_without_what_surrounds_it():
+    content = photograph(1, 400, 400)
+    headers = ImageCodec().headers([content])
+    made = ImageCodec(backend="turbojpeg").regions_to_decode(headers, np.array([[99, 203, 150, 250]]), np.array([1]))
+    assert made.tolist() == [[99, 203, 144, 256]]
+    whole = ImageCodec().decode(content, headers[0])
+    assert np.array_equal(decoded_region(content, made[0].tolist())[:, 6:-6], whole[99:203, 150:250])
+
+
+@WITH_REGIONS
+@pytest.mark.parametrize(
+    "region", [(0, 40, 3, 40), (0, 41, 0, 40), (0, 40, 48, 64), (30, 44, 0, 56)], ids=["block", "row", "right", "below"]
+)
+def test_a_region_that_the_library_refuses_is_left(region):
+    assert decoded_region(photograph(1), region) is None
+
+
+@WITH_REGIONS
+def test_a_region_of_a_file_without_an_end_is_left():
+    content = photograph(1, 400, 400)
+    assert decoded_region(content, (0, 99, 0, 64)) is not None
+    assert decoded_region(content[:-2], (0, 99, 0, 64)) is None
+
+
+@WITH_LIBRARY
+def test_regions_of_damaged_files_are_those_of_simplejpeg():
+    rng = np.random.default_rng(8)
+    compared = 0
+    for number in range(300):
+        content = damaged(photograph(number, 96, 96), rng)
+        try:
+            header = ImageCodec().header(content)
+        except ValueError:
+            continue
+        region = Region(8, 40, 20, 50)
+        if header.height < 96 or header.width < 96:
+            continue
+        results = []
+        for backend in ("simplejpeg", "turbojpeg"):
+            codec, headers = ImageCodec(backend=backend), ImageHeaders.of([header])
+            made = codec.regions_to_decode(headers, np.array([region]), np.array([1]))
+            top, bottom, left, right = made[0].tolist()
+            memory = np.empty((bottom - top) * (right - left) * header.channels, np.uint8)
+            pixels = memory.reshape(bottom - top, right - left, -1)
+            if [*codec.direct_decoding([content], headers, made)([memory], range(1))]:
+                try:
+                    pixels = codec.decode(content, header, None, Region._make(made[0].tolist()))
+                except ValueError:
+                    pixels = None
+            cut = None if pixels is None else pixels[region.top - top :, region.left - left :][:32, :30]
+            results.append(cut if cut is None else cut.tolist())
+        assert results[0] == results[1], number
+        compared += results[0] is not None
+    assert compared > 50

@@ -1,7 +1,6 @@
 """One interface to all libraries that decode images."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -37,7 +36,8 @@ class ImageCodec:
         adjust_orientation: Apply the EXIF orientation.
         fast_idct: Use libjpeg's faster, less accurate inverse DCT.
         backend: Library that decodes JPEGs. "simplejpeg" skips the rows below a region, and so does "turbojpeg", which
-            decodes many files in one call; "nvimgcodec" skips everything around it. The pixels are the same.
+            decodes many files in one call; "nvimgcodec" skips everything around it, and so does "turbojpeg" with
+            libjpeg-turbo 3. The pixels are the same.
 
     Raises:
         MissingExtraError: The package of the backend is not installed.
@@ -90,15 +90,8 @@ class ImageCodec:
             region: Rows and columns that are needed, not empty, in pixels of the delivered (and reduced) image.
             reduce: Same value as for `decode`.
         """
-        height, width = -(-header.height // reduce), -(-header.width // reduce)
-        if not header.frame or region == (0, height, 0, width):
-            return Region(0, height, 0, width)
-        stored = stored_region(region, height, width, header.orientation)
-        tall, wide = (width, height) if swaps_axes(header.orientation) else (height, width)
-        small = nvimgcodec.region_to_decode(stored, wide)
-        if not self._decodes_regions(header, reduce) or not _is_small(small, wide):
-            small = Region(0, int(libjpeg_turbo.rows(stored.bottom, tall, wide, reduce, header.below)), 0, wide)
-        return delivered_region(small, height, width, header.orientation)
+        found = self.regions_to_decode(ImageHeaders.of([header]), np.array([region]), np.array([reduce]))
+        return Region._make(found[0].tolist())
 
     def regions_to_decode(
         self, headers: ImageHeaders, regions: NDArray[np.int64], reductions: NDArray[np.int64]
@@ -110,27 +103,43 @@ class ImageCodec:
             regions: Regions that are needed, (files, 4).
             reductions: Value of `reduce` for each file.
         """
-        height, width, _, _, orientation, frame, below = headers.numbers.T
-        height, width = -(-height // reductions), -(-width // reductions)
-        result = np.column_stack([np.zeros_like(height), height, np.zeros_like(height), width])
-        result[:, 1] = np.where(
-            frame > 0, libjpeg_turbo.rows(regions[:, 1], height, width, reductions, below), result[:, 1]
-        )
+        _, _, _, _, orientation, frame, below = headers.numbers.T
+        result = -(-headers.whole // reductions[:, None])
+        height, width = result[:, 1].copy(), result[:, 3]
+        result[:, 1] = np.where(frame > 0, libjpeg_turbo.rows(regions[:, 1], height, width, reductions, below), height)
+        if self.decodes_batches and turbojpeg.decodes_regions():
+            narrow = turbojpeg.regions_to_decode(regions, width)
+            worth = libjpeg_turbo.saves_pixels(narrow, result)
+            usable = (frame > 0) & (orientation == UPRIGHT) & (reductions == 1) & (below < ALL_ROWS)
+            result = np.where((usable & worth)[:, None], narrow, result)
         one_by_one = (frame > 0) & ((orientation != UPRIGHT) | (self.backend == "nvimgcodec"))
         rows = np.flatnonzero(one_by_one)
         for row, header in zip(rows.tolist(), headers.take(rows), strict=True):
             region = Region._make(regions[row].tolist())
-            result[row] = self.region_to_decode(header, region, int(reductions[row]))
+            result[row] = self._region_of_stored(header, region, int(reductions[row]))
         return result
 
-    def direct_decoding(self, files: Sequence[Array], headers: ImageHeaders, heights: Sequence[int]) -> DirectDecoding:
-        """Prepare the decoding of images, or the rows at their top, into memory: for those that need nothing else.
+    def _region_of_stored(self, header: ImageHeader, region: Region, reduce: int) -> Region:
+        """Return the region to decode of a JPEG that is turned, or decoded by nvImageCodec."""
+        height, width = -(-header.height // reduce), -(-header.width // reduce)
+        if region == (0, height, 0, width):
+            return region
+        stored = stored_region(region, height, width, header.orientation)
+        tall, wide = (width, height) if swaps_axes(header.orientation) else (height, width)
+        small = nvimgcodec.region_to_decode(stored, wide)
+        if not self._decodes_regions(header, reduce) or not _is_small(small, wide):
+            small = Region(0, int(libjpeg_turbo.rows(stored.bottom, tall, wide, reduce, header.below)), 0, wide)
+        return delivered_region(small, height, width, header.orientation)
+
+    def direct_decoding(
+        self, files: Sequence[Array], headers: ImageHeaders, regions: NDArray[np.int64]
+    ) -> DirectDecoding:
+        """Prepare the decoding of images, or regions of them, into memory: for those that need nothing else.
 
         Args:
             files: Bytes of the files.
             headers: Headers of the files.
-            heights: Per file, the number of rows to decode: all, or those above the bottom of a `region_to_decode` that
-                has all columns; 0 to leave the file out.
+            regions: Region of each file to decode, one of `regions_to_decode`, (files, 4); zeros to leave the file out.
 
         Returns:
             A function for one thread. It takes, per file, memory for its pixels: uint8, C-contiguous, of their size;
@@ -138,10 +147,8 @@ class ImageCodec:
         """
         if self.output_type is YCbCr:
             return lambda _memory, rows: rows
-        arguments = files, headers, heights, self.output_type, self.fast_idct
-        if self.backend == "turbojpeg":
-            return turbojpeg.BatchDecoding(*arguments)
-        return partial(libjpeg_turbo.decode_directly, *arguments)
+        prepare = turbojpeg.BatchDecoding if self.backend == "turbojpeg" else libjpeg_turbo.direct_decoding
+        return prepare(files, headers, regions, self.output_type, self.fast_idct)
 
     def decode(
         self,
@@ -158,8 +165,8 @@ class ImageCodec:
             header: Header of the file.
             memory: Memory that the pixels may be written to: uint8, C-contiguous, large enough. The result may be in
                 it or not.
-            region: Result of `region_to_decode`; None for the whole image. Its pixels are bit-for-bit the same as in
-                the whole image. Any other region is cut out of the whole image.
+            region: Result of `region_to_decode`; None for the whole image. The pixels for which it was made are
+                bit-for-bit the same as in the whole image. Any other region is cut out of the pixels above its bottom.
             reduce: 2, 4 or 8 to decode at 1/2, 1/4 or 1/8 of height and width, rounded up. Requires a reducible header.
 
         Returns:
@@ -188,7 +195,9 @@ class ImageCodec:
             if self._decodes_regions(header, reduce):
                 pixels = nvimgcodec.decode(data, header, self.output_type, self.fast_idct, stored, memory)
             if pixels is None:
-                pixels = self._stored(data, header, None, None, reduce)[top:bottom, left:right]
+                tall, wide = (width, height) if swaps_axes(orientation) else (height, width)
+                last = int(libjpeg_turbo.rows(bottom, tall, wide, reduce, header.below))
+                pixels = self._stored(data, header, None, last, reduce)[top:bottom, left:right]
         return apply_orientation(pixels, orientation)
 
     def _decodes_regions(self, header: ImageHeader, reduce: int) -> bool:

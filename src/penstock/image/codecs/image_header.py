@@ -91,6 +91,12 @@ class ImageHeaders:
         """Height, width and channels of each image."""
         return self.numbers[:, :BYTES]
 
+    @property
+    def whole(self) -> NDArray[np.int64]:
+        """Regions of all pixels of each image, (images, 4)."""
+        none = np.zeros(len(self.numbers), np.int64)
+        return np.column_stack([none, self.numbers[:, HEIGHT], none, self.numbers[:, WIDTH]])
+
     def __len__(self) -> int:
         return len(self.numbers)
 

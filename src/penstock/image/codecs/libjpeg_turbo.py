@@ -5,14 +5,16 @@ below a region.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import simplejpeg
+from numpy.typing import NDArray
 
 from penstock.core import Array
 from penstock.image.codecs.exif_orientation import UPRIGHT, swaps_axes
-from penstock.image.codecs.image_header import ImageHeader, ImageHeaders
+from penstock.image.codecs.image_header import WIDTH, DirectDecoding, ImageHeader, ImageHeaders
 from penstock.image.codecs.output_channels import ycbcr
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.types import BGR, DALIImageType, YCbCr
@@ -72,6 +74,29 @@ def decode(
     if pixels.shape != (height, width, header.channels):
         raise ValueError(f"damaged: the header announces {(height, width)} pixels, but there are {pixels.shape[:2]}")
     return ycbcr(pixels) if output_type is YCbCr else pixels
+
+
+def direct_decoding(
+    files: Sequence[Array],
+    headers: ImageHeaders,
+    regions: NDArray[np.int64],
+    output_type: DALIImageType,
+    fast_idct: bool,
+) -> DirectDecoding:
+    """Prepare the decoding of upright images, or the rows at their top, into memory.
+
+    Args:
+        files: Bytes of the files.
+        headers: Headers of the files.
+        regions: Region of each file to decode, int64 (files, 4), fields of `Region`. Those that do not begin at the top
+            or lack columns are left.
+        output_type: Output type, other than YCbCr.
+        fast_idct: As for `decode`.
+    """
+    top, bottom, left, right = regions.T
+    at_top = (top == 0) & (left == 0) & (right == headers.numbers[:, WIDTH])
+    heights: list[int] = np.where(at_top, bottom, 0).tolist()
+    return partial(decode_directly, files, headers, heights, output_type, fast_idct)
 
 
 def decode_directly(
@@ -145,6 +170,17 @@ def rows(bottom: Any, height: Any, width: Any, reduce: Any, below: Any) -> Any:
     """
     fewer, where = bottom + below, cast(Any, np.where)
     return where((height - fewer) * width * reduce * reduce >= _WORTH, fewer, height)
+
+
+def saves_pixels(region: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return, per file, True if a region has so many pixels fewer than another one that it is worth choosing.
+
+    Args:
+        region: Regions, (files, 4), fields of `Region`.
+        other: Regions that contain them.
+    """
+    small, large = ((area[:, 1::2] - area[:, ::2]).prod(axis=1) for area in (region, other))
+    return large - small >= _WORTH
 
 
 def _is_complete(data: Array) -> bool:

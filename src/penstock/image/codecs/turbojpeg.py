@@ -5,18 +5,23 @@ of 28 x 28 pixels takes to decode. No maintained package on PyPI has the library
 """
 
 import functools
+import sys
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core import Array
 from penstock.errors import ResourceError
 from penstock.image.codecs import turbojpeg_loop as loop
-from penstock.image.codecs.image_header import HEIGHT, ImageHeaders
+from penstock.image.codecs.image_header import ImageHeaders
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.native.array_fields import FIELDS, copy_bytes, references
 from penstock.native.machine_code import address
 from penstock.types import BGR, DALIImageType
+
+# Columns of the widest block of pixels that libjpeg decodes at once, in all but unusual files. Regions begin at one.
+_BLOCK = 16
 
 _copies = ScratchMemory()
 
@@ -41,14 +46,35 @@ def check_installed() -> None:
         )
 
 
+@functools.cache
+def decodes_regions() -> bool:
+    """Return True if the library computes only the pixels of a region: libjpeg-turbo 3 does."""
+    return sys.platform != "win32" and all(function.exists for function in loop.REGION_FUNCTIONS)
+
+
+def regions_to_decode(regions: NDArray[np.int64], widths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the regions to decode so that the pixels of other regions are those of the whole image.
+
+    Args:
+        regions: The regions that are needed, (files, 4), fields of `Region`.
+        widths: Widths of the images, (files,).
+    """
+    top, bottom, left, right = regions.T
+    # The smooth upsampling of chroma reads the columns beside a pixel, and those at the edge of a region have none
+    # beside them. Of less than a block, version 3.0 makes other colors than of the whole image.
+    left = np.maximum(np.minimum(left - 1, widths - _BLOCK), 0) // _BLOCK * _BLOCK
+    right = np.minimum(-(-(right + 1) // _BLOCK) * _BLOCK, widths)
+    return np.column_stack([top, bottom, left, right])
+
+
 class BatchDecoding:
-    """Decoding of upright images, or the rows at their top, into memory. For one thread.
+    """Decoding of upright images, or regions of them, into memory. For one thread.
 
     Args:
         files: Bytes of the files.
         headers: Headers of the files.
-        heights: Per file, the number of rows to decode: all, or a number from `libjpeg_turbo.rows`; 0 to leave the file
-            out.
+        regions: Region of each file to decode, int64 (files, 4), fields of `Region`: all pixels, the rows at the top
+            down to one from `libjpeg_turbo.rows`, or one of `regions_to_decode`; zeros to leave the file out.
         output_type: Output type, other than YCbCr.
         fast_idct: Use libjpeg's faster, less accurate inverse DCT.
     """
@@ -57,21 +83,20 @@ class BatchDecoding:
         self,
         files: Sequence[Array],
         headers: ImageHeaders,
-        heights: Sequence[int],
+        regions: NDArray[np.int64],
         output_type: DALIImageType,
         fast_idct: bool,
     ) -> None:
         _register_functions()
-        rows = np.array(heights, np.int64)
-        fewer = bool(((rows > 0) & (rows < headers.numbers[:, HEIGHT])).any())
-        shortened = _copies.take(0, max(map(len, files)) if fewer else 0)
+        copies = not decodes_regions() and (regions != headers.whole).any()
+        shortened = _copies.take(0, max(map(len, files)) if copies else 0)
         fields, found = np.empty(FIELDS, np.int64), np.empty(loop.FOUND, np.int32)
         self._memory, self._left = np.empty(len(files), np.int64), np.empty(len(files), np.bool_)
         self._files = files  # keeps them alive: the loop has their addresses
-        self._decode = loop.decode_files.bind(
+        self._decode = loop.decode_files.variant(REGIONS=decodes_regions()).bind(
             references(files),
             headers.numbers,
-            rows,
+            np.ascontiguousarray(regions),
             self._memory,
             loop.BGR if output_type is BGR else loop.RGB,
             loop.FAST_DCT if fast_idct else 0,
@@ -105,5 +130,5 @@ class BatchDecoding:
 @functools.cache
 def _register_functions() -> None:
     check_installed()  # worker processes and input hosts receive codecs that another process has checked
-    for function in loop.FUNCTIONS:
+    for function in (*loop.FUNCTIONS, *(loop.REGION_FUNCTIONS if decodes_regions() else ())):
         function.register()

@@ -13,7 +13,7 @@ from penstock.core import Array, Column, RowSelection
 from penstock.core.recycled_memory import result_memory
 from penstock.graph.ir.fusion_contract import Passes
 from penstock.image.codecs.exif_orientation import mirrored_axes
-from penstock.image.codecs.image_header import CHANNELS, FRAME, HEIGHT, ORIENTATION, WIDTH, ImageHeaders, Region
+from penstock.image.codecs.image_header import CHANNELS, FRAME, ORIENTATION, ImageHeaders, Region
 from penstock.image.describe.axis_mapping import downscaled
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.prepared_passes import PreparedPasses, spatial_axis
@@ -38,8 +38,7 @@ class DecodedPlaces:
         shapes: int64 (rows, 3), shapes of the decoded regions.
         regions: int64 (rows, 4) in the order of `Region`.
         partial: Per row, True if the region is not the whole image.
-        heights: Per row, the height of a region at the top of an image that is not reduced, with all columns; otherwise
-            0.
+        unreduced: int64 (rows, 4), regions of images that are not reduced; zeros for others.
         groups: Runs of rows that fit into the cache. They use the same memory, one after another.
         memory: Per row, memory for its pixels; None for a large image. Each takes memory that threads share while it is
             processed; memory for the largest would be kept by every thread.
@@ -51,8 +50,7 @@ class DecodedPlaces:
         self.regions, self.partial = _choose_regions(passes, prepared, decoder)
         extents = self.regions[:, 1::2] - self.regions[:, ::2]
         self.shapes = np.column_stack([extents, passes.headers.numbers[:, CHANNELS]])
-        all_columns = (extents[:, 1] == passes.headers.numbers[:, WIDTH]) & (np.array(passes.reductions) == 1)
-        self.heights: list[int] = np.where(all_columns & (self.regions[:, 0] == 0), extents[:, 0], 0).tolist()
+        self.unreduced = np.where(np.array(passes.reductions)[:, None] == 1, self.regions, 0)
         sizes = self.shapes.prod(axis=1)
         self.groups = cache_groups((sizes * dtype.itemsize).tolist())
         source = pack_groups(scratch, 2, dtype, self.shapes, self.groups, KEPT)
@@ -115,7 +113,7 @@ class EncodedImages:
             else:  # the last places may keep memory that the thread has replaced
                 scratch.derived = None, None
         self._places: DecodedPlaces = places
-        self._decode_directly = decoder.direct_decoding(self._files, passes.headers, places.heights)
+        self._decode_directly = decoder.direct_decoding(self._files, passes.headers, places.unreduced)
 
     def groups(self) -> list[slice]:
         """Return groups whose decoded pixels fit into the cache."""
@@ -190,7 +188,7 @@ def decode_rows(files: Iterable[Array], headers: ImageHeaders, decoder: ImageDec
         memory = list(out.reshape(len(out), -1))
     rest: Sequence[int] = range(len(files))
     if memory[0] is not None:
-        rest = decoder.direct_decoding(files, headers, headers.fields[HEIGHT])(memory, range(len(files)))
+        rest = decoder.direct_decoding(files, headers, headers.whole)(memory, range(len(files)))
     column = memory if out is None else out
     if out is None and memory[0] is not None:
         column = [place.reshape(shape) for place, shape in zip(memory, headers.shapes.tolist(), strict=True)]

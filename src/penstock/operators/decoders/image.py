@@ -74,11 +74,13 @@ class DecodeImage(ImageDecoder):
         """False if the codec decodes many files in one call."""
         return self.reduced or self.dtype != np.uint8 or not self.decoding.decodes_batches
 
-    def direct_decoding(self, files: Sequence[Array], headers: ImageHeaders, heights: Sequence[int]) -> DirectDecoding:
+    def direct_decoding(
+        self, files: Sequence[Array], headers: ImageHeaders, regions: NDArray[np.int64]
+    ) -> DirectDecoding:
         """Prepare the decoding of images of bytes."""
         if self.dtype != np.uint8:
-            return super().direct_decoding(files, headers, heights)
-        return self.decoding.direct_decoding(files, headers, heights)
+            return super().direct_decoding(files, headers, regions)
+        return self.decoding.direct_decoding(files, headers, regions)
 
     def decode_region(
         self, data: Array, header: ImageHeader, region: Region | None, memory: Array | None, reduce: int
@@ -104,8 +106,8 @@ class DecoderArguments(TypedDict, total=False):
         use_fast_idct: If True, JPEGs decode faster and slightly less exactly.
         jpeg_fancy_upsampling: DALI's hint for its GPU decoder; it has no effect.
         backend: Library for JPEGs: "simplejpeg"; "turbojpeg" (a library of the system), which decodes many files in one
-            call and is faster for small images; or "nvimgcodec" (an extra), which decodes only the region that is used.
-            The pixels are the same.
+            call and is faster for small images, and with libjpeg-turbo 3 for crops; or "nvimgcodec" (an extra), which
+            decodes only the region that is used. The pixels are the same.
         reduced: If True, JPEGs that are resized to less than half are decoded at 1/2, 1/4 or 1/8 of their size, but not
             smaller than the result. Much faster, with slightly different pixels.
         max_size: Height and width of the largest image; larger images are errors. With `max_size`, later operators can
