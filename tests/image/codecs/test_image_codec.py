@@ -132,7 +132,7 @@ def test_jpegs_are_what_simplejpeg_decodes(name):
     assert np.array_equal(whole(data, ImageCodec(fast_idct=True)), simplejpeg.decode_jpeg(data, "RGB", fastdct=True))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [*BACKENDS, *DIRECT_BACKENDS[1:]])
 @pytest.mark.parametrize("name", JPEGS | OTHERS)
 @settings(max_examples=8, deadline=None)
 @given(

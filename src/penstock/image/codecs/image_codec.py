@@ -108,7 +108,7 @@ class ImageCodec:
         height, width = result[:, 1].copy(), result[:, 3]
         result[:, 1] = np.where(frame > 0, libjpeg_turbo.rows(regions[:, 1], height, width, reductions, below), height)
         if self.decodes_batches and turbojpeg.decodes_regions():
-            narrow = turbojpeg.regions_to_decode(regions, width)
+            narrow = turbojpeg.regions_to_decode(regions, result)
             worth = libjpeg_turbo.saves_pixels(narrow, result)
             usable = (frame > 0) & (orientation == UPRIGHT) & (reductions == 1) & (below < ALL_ROWS)
             result = np.where((usable & worth)[:, None], narrow, result)
@@ -166,7 +166,7 @@ class ImageCodec:
             memory: Memory that the pixels may be written to: uint8, C-contiguous, large enough. The result may be in
                 it or not.
             region: Result of `region_to_decode`; None for the whole image. The pixels for which it was made are
-                bit-for-bit the same as in the whole image. Any other region is cut out of the pixels above its bottom.
+                bit-for-bit the same as in the whole image.
             reduce: 2, 4 or 8 to decode at 1/2, 1/4 or 1/8 of height and width, rounded up. Requires a reducible header.
 
         Returns:
@@ -195,8 +195,8 @@ class ImageCodec:
             if self._decodes_regions(header, reduce):
                 pixels = nvimgcodec.decode(data, header, self.output_type, self.fast_idct, stored, memory)
             if pixels is None:
-                tall, wide = (width, height) if swaps_axes(orientation) else (height, width)
-                last = int(libjpeg_turbo.rows(bottom, tall, wide, reduce, header.below))
+                # A region for turbojpeg ends at a row from `libjpeg_turbo.rows`.
+                last = bottom if self.backend == "turbojpeg" else None
                 pixels = self._stored(data, header, None, last, reduce)[top:bottom, left:right]
         return apply_orientation(pixels, orientation)
 

@@ -52,14 +52,15 @@ def decodes_regions() -> bool:
     return sys.platform != "win32" and all(function.exists for function in loop.REGION_FUNCTIONS)
 
 
-def regions_to_decode(regions: NDArray[np.int64], widths: NDArray[np.int64]) -> NDArray[np.int64]:
+def regions_to_decode(regions: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the regions to decode so that the pixels of other regions are those of the whole image.
 
     Args:
         regions: The regions that are needed, (files, 4), fields of `Region`.
-        widths: Widths of the images, (files,).
+        rows: The rows that simplejpeg would decode, with all columns: regions, (files, 4). The result ends at the same
+            row, so that damage is found in the same files, and that simplejpeg can decode what this library refuses.
     """
-    top, bottom, left, right = regions.T
+    (top, _, left, right), bottom, widths = regions.T, rows[:, 1], rows[:, 3]
     # The smooth upsampling of chroma reads the columns beside a pixel, and those at the edge of a region have none
     # beside them. Of less than a block, version 3.0 makes other colors than of the whole image.
     left = np.maximum(np.minimum(left - 1, widths - _BLOCK), 0) // _BLOCK * _BLOCK
