@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from importlib.metadata import EntryPoint
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
@@ -32,7 +33,17 @@ PRELOADED = [
 
 
 class ForkedProvisioner(LocalProvisioner):
-    """Starts kernels as forks instead of new interpreters."""
+    """Starts kernels as forks instead of new interpreters, with sockets that are files.
+
+    A free TCP port, which the kernel binds some time after it is chosen, may be taken by another page meanwhile.
+    """
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """Choose the sockets of a kernel."""
+        manager: Any = self.parent
+        self._sockets = tempfile.TemporaryDirectory(prefix="kernel-")
+        manager.transport, manager.ip = "ipc", f"{self._sockets.name}/socket"
+        return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> dict[str, Any]:
         """Start the kernel that a command of `ipykernel_launcher` would start."""
