@@ -138,9 +138,8 @@ def decode_files(
             decompressor, start, size, found_address, found_address + 4, found_address + 8, found_address + 12
         )
         # The library would scale an image of another size. And it has upsampled 4:4:0 smoothly since 2.1 only.
-        if failed != 0 or found[0] != width or found[1] != height or found[2] == _440:
-            pass
-        elif partial and not stop_early:
+        usual = failed == 0 and found[0] == width and found[1] == height and found[2] != _440
+        if usual and partial and not stop_early:
             if REGIONS:
                 set_parameter(decompressor, _PARAMETER_STOP_ON_WARNING, 1)
                 set_parameter(decompressor, _PARAMETER_FAST_DCT, 1 if flags & FAST_DCT else 0)
@@ -149,7 +148,7 @@ def decode_files(
                 if failed == 0:
                     failed = decompress_region(decompressor, start, size, pixels, columns * channels, pixel_format)
                 left[n] = failed != 0
-        else:
+        elif usual:
             strict = 0 if stop_early else _STOP_ON_WARNING
             failed = decompress(decompressor, start, size, pixels, width, 0, height, pixel_format, flags | strict)
             # libjpeg warns of the rows that it does not read.
