@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from penstock.native.arguments import address
 from penstock.native.array_fields import FIELDS, locate_bytes, references
 from penstock.native.compiled import Compiled
-from penstock.native.machine_code import address
 
 BYTES = np.arange(60, dtype=np.uint8)
 

@@ -17,6 +17,7 @@ from penstock import Pipeline, fn, types
 from penstock.image.describe import random_window
 from penstock.image.execute import pass_executor, value_pass
 from penstock.native import machine_code, precompile_modules
+from penstock.native.arguments import flatten_arguments
 from penstock.native.compiled import Compiled
 from penstock.testing.operator_checks import host_outputs
 
@@ -30,7 +31,7 @@ class Recording:
         self.function, self.seen, self.of = function, seen, of or function
 
     def __call__(self, *arguments):
-        self.seen.append((self.of, machine_code.flatten_arguments(arguments)[0]))
+        self.seen.append((self.of, flatten_arguments(arguments)[0]))
         return self.function(*arguments)
 
     def pays_off(self, *_):
@@ -41,7 +42,7 @@ class Recording:
         return Recording(self.function.variant(**constants), self.seen, self.function)
 
     def bind(self, *arguments):
-        self.seen.append((self.of, machine_code.flatten_arguments((*arguments, 0, 0))[0]))
+        self.seen.append((self.of, flatten_arguments((*arguments, 0, 0))[0]))
         return self.function.bind(*arguments)
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Indices
+from penstock.native.arguments import OBJECT_HEADER
 from penstock.native.c_function import CFunction
 from penstock.native.compiled import Compiled
-from penstock.native.machine_code import OBJECT_HEADER
 
 copy_bytes = CFunction("memcpy", "i8", "i8 i8 i8")
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from penstock.errors import InternalError
 from penstock.native import machine_code
+from penstock.native.arguments import c_type
 
 
 @functools.cache
@@ -21,7 +22,7 @@ class CFunction:
 
     Args:
         name: Name of the function.
-        result: Kind of the result, as in `machine_code.parse_kinds`. Pointers are "i8".
+        result: Kind of the result, as in `arguments.parse_kinds`. Pointers are "i8".
         arguments: Kinds of the arguments, separated by spaces.
         library: Function that loads the library, or raises OSError; the C library by default. Functions of any other
             library must be registered before machine code is loaded that calls them.
@@ -58,7 +59,7 @@ class CFunction:
         if not self.exists:  # a loop names it under a constant that is false
             return self._refuse
         function = getattr(self._library(), self._name)
-        function.restype, *function.argtypes = [machine_code.c_type(kind) for kind in self._kinds]
+        function.restype, *function.argtypes = [c_type(kind) for kind in self._kinds]
         return function
 
     @functools.cached_property

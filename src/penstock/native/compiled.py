@@ -17,9 +17,10 @@ import numpy as np
 
 from penstock.core.thread_clock import ThreadClock, count_compilation
 from penstock.errors import InternalError
-from penstock.native import code_cache, machine_code
+from penstock.native import arguments, code_cache, machine_code
+from penstock.native.arguments import Kind
 from penstock.native.c_function import CFunction
-from penstock.native.machine_code import Kind, MachineCode, Native
+from penstock.native.machine_code import MachineCode, Native
 
 
 class BoundLoop(Protocol):
@@ -76,9 +77,9 @@ class Compiled(Generic[P, R]):
             return self.python_function(*args, **kwargs)
         if kwargs:
             raise TypeError(f"{self._name} takes its arguments by position")
-        kinds, values = machine_code.flatten_arguments(args)
+        kinds, values = arguments.flatten_arguments(args)
         native = self._native.get(kinds) or self._load(kinds)
-        if native(*values):
+        if native.call(native.pack(*values)):
             raise InternalError(f"{self._name} raised an exception")
         return cast(Any, None)
 
@@ -112,27 +113,26 @@ class Compiled(Generic[P, R]):
         """
         if _AS_PYTHON:
             return functools.partial(self._call_bound_python, args)
-        kinds, values = machine_code.flatten_arguments((*args, 0, 0))
+        kinds, values = arguments.flatten_arguments((*args, 0, 0))
         native = self._native.get(kinds) or self._load(kinds)
-        # ctypes would convert each int again in every call, which takes longer than the rest of the call.
-        converted = [kind(value) for kind, value in zip(cast(Any, native).argtypes, values[:-2], strict=False)]
-        return functools.partial(self._call_bound, native, converted, args)
+        block = arguments.without_last_two(native.pack(*values))
+        return functools.partial(self._call_bound, native.call, block, args)
 
     def _call_bound(
         self,
-        native: Native,
-        values: Sequence[Any],
+        call: Callable[[bytes], int],
+        block: bytes,
         arrays: Sequence[Any],
         first: int,
         last: int,
         memory: Any = None,
     ) -> None:
         """Call the machine code with bound arguments."""
-        # The arrays are bound only to keep them alive: `values` holds their addresses.
+        # The arrays are bound only to keep them alive: `block` holds their addresses.
         del arrays
         if memory is not None:
-            values = machine_code.with_first_array(values, memory)
-        if native(*values, first, last):
+            block = arguments.with_first_array(block, memory)
+        if call(arguments.with_last_two(block, first, last)):
             raise InternalError(f"{self._name} raised an exception")
 
     def _call_bound_python(self, args: Sequence[Any], first: int, last: int, memory: Any = None) -> None:
@@ -282,12 +282,12 @@ def precompile(*kinds: str, variants: Sequence[dict[str, bool]] = ({},)) -> Call
     """Mark a loop to be compiled when a release is built, so that its first call does not compile it.
 
     Args:
-        kinds: The kinds of arguments of its most frequent calls, as in `machine_code.parse_kinds`.
+        kinds: The kinds of arguments of its most frequent calls, as in `arguments.parse_kinds`.
         variants: The constants of each variant that is called.
     """
 
     def mark(function: Compiled[P, R]) -> Compiled[P, R]:
-        function.ahead, function.variants = tuple(map(machine_code.parse_kinds, kinds)), tuple(variants)
+        function.ahead, function.variants = tuple(map(arguments.parse_kinds, kinds)), tuple(variants)
         return function
 
     return mark

@@ -19,8 +19,8 @@ from penstock.image.codecs.image_header import (
     ImageHeaders,
     check_size,
 )
+from penstock.native.arguments import address
 from penstock.native.array_fields import FIELDS, copy_bytes, references
-from penstock.native.machine_code import address
 from penstock.types import ANY_DATA, GRAY, DALIImageType
 
 _START = b"\xff\xd8\xff"

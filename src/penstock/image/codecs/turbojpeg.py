@@ -16,8 +16,8 @@ from penstock.errors import ResourceError
 from penstock.image.codecs import turbojpeg_loop as loop
 from penstock.image.codecs.image_header import ImageHeaders
 from penstock.image.kernels.scratch_memory import ScratchMemory
+from penstock.native.arguments import address
 from penstock.native.array_fields import FIELDS, copy_bytes, references
-from penstock.native.machine_code import address
 from penstock.types import BGR, DALIImageType
 
 # Columns of the widest block of pixels that libjpeg decodes at once, in all but unusual files. Regions begin at one.
