@@ -1,8 +1,8 @@
 """Arguments of compiled loops: their kinds, and the block of memory in which machine code takes them.
 
-ctypes converts each argument in each call, and an array has four or more, as many as numba's structure of an array has
-fields. For a loop that takes ten arrays, that takes longer than the loop itself for a small image, and it holds the GIL.
-So loops have an entry that takes one argument: the address of a block that holds all values, eight bytes each.
+ctypes converts each argument in each call, and an array has as many as numba's structure of an array has fields. For a
+loop that takes ten arrays, that takes longer than the work on a small image, and it holds the GIL. So loops have an
+entry that takes one argument: the address of a block that holds all values, eight bytes each.
 """
 
 import ctypes
