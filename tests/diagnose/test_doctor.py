@@ -15,7 +15,7 @@ from penstock.diagnose import environment_checks as module
 from penstock.diagnose.check import Check, as_json, as_table
 from penstock.diagnose.environment_checks import cache_check, cpu_checks, environment_checks, extra_checks, job_checks
 from penstock.diagnose.read_rates import ReadRates, read_checks
-from penstock.sources.storage import object_store
+from penstock.sources.storage import store_client
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_url_without_the_extra_is_a_line_of_the_report(monkeypatch, capsys):
 
 
 def test_paths_that_cannot_be_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(object_store, "_RETRIES", {"max_retries": 0})
+    monkeypatch.setattr(store_client, "_RETRIES", {"max_retries": 0})
     assert "there is no such file" in problems(read_checks(str(tmp_path / "missing")))["access"][0]
     assert problems(read_checks(str(tmp_path)))["files"][0] == "there are no files to read"
     assert "cannot be read" in problems(read_checks("http://127.0.0.1:9?x"))["access"][0]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock.native.arguments import address
+from penstock.native.argument_block import address
 from penstock.native.array_fields import FIELDS, locate_bytes, references
 from penstock.native.compiled import Compiled
 

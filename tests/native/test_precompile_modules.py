@@ -17,7 +17,7 @@ from penstock import Pipeline, fn, types
 from penstock.image.describe import random_window
 from penstock.image.execute import pass_executor, value_pass
 from penstock.native import machine_code, precompile_modules
-from penstock.native.arguments import flatten_arguments
+from penstock.native.argument_block import flatten_arguments
 from penstock.native.compiled import Compiled
 from penstock.testing.operator_checks import host_outputs
 

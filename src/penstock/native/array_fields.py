@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Indices
-from penstock.native.arguments import OBJECT_HEADER
+from penstock.native.argument_block import OBJECT_HEADER
 from penstock.native.c_function import CFunction
 from penstock.native.compiled import Compiled
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from penstock.errors import InternalError
 from penstock.native import machine_code
-from penstock.native.arguments import c_type
+from penstock.native.argument_block import c_type
 
 
 @functools.cache
@@ -22,7 +22,7 @@ class CFunction:
 
     Args:
         name: Name of the function.
-        result: Kind of the result, as in `arguments.parse_kinds`. Pointers are "i8".
+        result: Kind of the result, as in `argument_block.parse_kinds`. Pointers are "i8".
         arguments: Kinds of the arguments, separated by spaces.
         library: Function that loads the library, or raises OSError; the C library by default. Functions of any other
             library must be registered before machine code is loaded that calls them.

@@ -17,8 +17,8 @@ import numpy as np
 
 from penstock.core.thread_clock import ThreadClock, count_compilation
 from penstock.errors import InternalError
-from penstock.native import arguments, code_cache, machine_code
-from penstock.native.arguments import Kind
+from penstock.native import argument_block, code_cache, machine_code
+from penstock.native.argument_block import Kind
 from penstock.native.c_function import CFunction
 from penstock.native.machine_code import MachineCode, Native
 
@@ -77,7 +77,7 @@ class Compiled(Generic[P, R]):
             return self.python_function(*args, **kwargs)
         if kwargs:
             raise TypeError(f"{self._name} takes its arguments by position")
-        kinds, values = arguments.flatten_arguments(args)
+        kinds, values = argument_block.flatten_arguments(args)
         native = self._native.get(kinds) or self._load(kinds)
         if native.call(native.pack(*values)):
             raise InternalError(f"{self._name} raised an exception")
@@ -113,9 +113,9 @@ class Compiled(Generic[P, R]):
         """
         if _AS_PYTHON:
             return functools.partial(self._call_bound_python, args)
-        kinds, values = arguments.flatten_arguments((*args, 0, 0))
+        kinds, values = argument_block.flatten_arguments((*args, 0, 0))
         native = self._native.get(kinds) or self._load(kinds)
-        block = arguments.without_last_two(native.pack(*values))
+        block = argument_block.without_last_two(native.pack(*values))
         return functools.partial(self._call_bound, native.call, block, args)
 
     def _call_bound(
@@ -131,8 +131,8 @@ class Compiled(Generic[P, R]):
         # The arrays are bound only to keep them alive: `block` holds their addresses.
         del arrays
         if memory is not None:
-            block = arguments.with_first_array(block, memory)
-        if call(arguments.with_last_two(block, first, last)):
+            block = argument_block.with_first_array(block, memory)
+        if call(argument_block.with_last_two(block, first, last)):
             raise InternalError(f"{self._name} raised an exception")
 
     def _call_bound_python(self, args: Sequence[Any], first: int, last: int, memory: Any = None) -> None:
@@ -282,12 +282,12 @@ def precompile(*kinds: str, variants: Sequence[dict[str, bool]] = ({},)) -> Call
     """Mark a loop to be compiled when a release is built, so that its first call does not compile it.
 
     Args:
-        kinds: The kinds of arguments of its most frequent calls, as in `arguments.parse_kinds`.
+        kinds: The kinds of arguments of its most frequent calls, as in `argument_block.parse_kinds`.
         variants: The constants of each variant that is called.
     """
 
     def mark(function: Compiled[P, R]) -> Compiled[P, R]:
-        function.ahead, function.variants = tuple(map(arguments.parse_kinds, kinds)), tuple(variants)
+        function.ahead, function.variants = tuple(map(argument_block.parse_kinds, kinds)), tuple(variants)
         return function
 
     return mark

@@ -22,7 +22,7 @@ import numpy as np
 
 from penstock.core.dataclass import dataclass
 from penstock.errors import InternalError
-from penstock.native.arguments import Kind, entry_code, interface, packer
+from penstock.native.argument_block import Kind, entry_code, interface, packer
 
 # Options of numba: no wrappers for calls from Python and C, and no runtime, which allocates memory.
 _OPTIONS = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}

@@ -15,7 +15,7 @@ from penstock.image.codecs import jpeg_header_loop as loop
 from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.image_header import ALL_ROWS, COLUMNS, MAX_PIXELS, ImageHeaders
 from penstock.image.codecs.jpeg_header import read_header, read_headers
-from penstock.native.arguments import address
+from penstock.native.argument_block import address
 from penstock.native.array_fields import FIELDS, references
 from penstock.operators.decoders.image import DecodeImage
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import faulty_proxy
 import pytest
 
-from penstock.sources.storage import object_store
+from penstock.sources.storage import object_store, store_client
 
 _SERVER = """
 import logging
@@ -26,9 +26,9 @@ server.serve_forever()
 def impatient(monkeypatch):
     """Repeat requests twice, almost at once."""
     backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
-    monkeypatch.setattr(object_store, "_RETRIES", {"max_retries": 2, "backoff": backoff})
+    monkeypatch.setattr(store_client, "_RETRIES", {"max_retries": 2, "backoff": backoff})
     monkeypatch.setattr(object_store, "_BODY_PAUSES", (0.001, 0.002))
-    monkeypatch.setattr(object_store, "_clients", {})
+    monkeypatch.setattr(store_client, "clients", {})
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.native.arguments import address
+from penstock.native.argument_block import address
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.storage import file_batches, file_loop
 from penstock.sources.storage.random_access_file import LocalFile

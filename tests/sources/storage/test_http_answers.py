@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.sources.storage import object_store, store_requests
+from penstock.sources.storage import object_store, store_client, store_requests
 from penstock.sources.storage.byte_range import ByteRange
 
 pytest.importorskip("obstore")
@@ -25,7 +25,7 @@ CLOSING = b"OK\r\nConnection: close"
 @pytest.fixture(autouse=True)
 def without_proxies(monkeypatch):
     """Give up on silent servers early, and use no proxies."""
-    monkeypatch.setattr(object_store, "_CLIENT_OPTIONS", {"timeout": "60s", "read_timeout": "30s"})
+    monkeypatch.setattr(store_client, "_CLIENT_OPTIONS", {"timeout": "60s", "read_timeout": "30s"})
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -197,7 +197,7 @@ def test_an_interrupt_does_not_wait_for_a_server(count, interruptible):
 
 
 def test_a_silent_server_is_an_error(monkeypatch):
-    monkeypatch.setitem(object_store._CLIENT_OPTIONS, "read_timeout", "20ms")
+    monkeypatch.setitem(store_client._CLIENT_OPTIONS, "read_timeout", "20ms")
     with serving(None) as server, pytest.raises(OSError, match="does not give it"):
         fetch(server)
     assert len(server.requests) == 3  # with two retries
@@ -256,6 +256,6 @@ def test_tls_with_a_trusted_certificate(tmp_path, monkeypatch):
         server.origin = server.origin.replace("http", "https")
         with pytest.raises(OSError, match="does not give it"):
             fetch(server)
-        object_store._clients.clear()
+        store_client.clients.clear()
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "pem"))
         assert fetch(server) == large[-1_000_000:]

@@ -8,7 +8,7 @@ import pytest
 
 from penstock import data_iterator, fn, types
 from penstock.errors import ResourceError
-from penstock.sources.storage import object_store
+from penstock.sources.storage import object_store, store_client
 
 
 def tar():
@@ -58,7 +58,7 @@ def test_the_size_is_looked_at_before_the_content(s3, monkeypatch):
     """The library has the size when the answer begins."""
     monkeypatch.setenv("PENSTOCK_MAX_SAMPLE_SIZE", "4K")
     s3.put("2.jpg", bytes(5000))
-    obstore = object_store._obstore()
+    obstore = store_client._obstore()
     get, read = obstore.get, []
 
     class Answer:

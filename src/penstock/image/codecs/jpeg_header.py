@@ -19,7 +19,7 @@ from penstock.image.codecs.image_header import (
     ImageHeaders,
     check_size,
 )
-from penstock.native.arguments import address
+from penstock.native.argument_block import address
 from penstock.native.array_fields import FIELDS, copy_bytes, references
 from penstock.types import ANY_DATA, GRAY, DALIImageType
 

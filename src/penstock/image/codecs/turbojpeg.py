@@ -16,7 +16,7 @@ from penstock.errors import ResourceError
 from penstock.image.codecs import turbojpeg_loop as loop
 from penstock.image.codecs.image_header import ImageHeaders
 from penstock.image.kernels.scratch_memory import ScratchMemory
-from penstock.native.arguments import address
+from penstock.native.argument_block import address
 from penstock.native.array_fields import FIELDS, copy_bytes, references
 from penstock.types import BGR, DALIImageType
 

@@ -18,7 +18,7 @@ from penstock.image.execute.prepared_passes import PreparedPasses
 from penstock.image.execute.value_pass import BYTE, FLOAT
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages, is_contiguous
-from penstock.native.arguments import address, addresses
+from penstock.native.argument_block import address, addresses
 
 # Bytes per group of rows. Several small images go through all passes together, a large image alone.
 CACHE = 1 << 18

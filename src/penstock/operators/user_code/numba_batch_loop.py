@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Column
-from penstock.native.arguments import address
+from penstock.native.argument_block import address
 from penstock.operators.user_code.function_identity import FunctionSnapshot
 from penstock.operators.user_code.numpy_function import Kinds
 

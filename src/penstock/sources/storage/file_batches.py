@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from penstock.core import Array
 from penstock.core.recycled_memory import result_memory
-from penstock.native.arguments import address
+from penstock.native.argument_block import address
 from penstock.sources.storage import file_loop
 from penstock.sources.storage.sample_limit import max_sample_size
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import Array, Indices
 from penstock.errors import SourceError, error_text
-from penstock.native.arguments import address
+from penstock.native.argument_block import address
 from penstock.sources.storage import file_loop
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
 from penstock.sources.storage.disk_cache import fetch_cached

@@ -29,22 +29,20 @@ _CONCURRENCY = 32
 def store_request(function: Callable[Concatenate[Target, P], T]) -> Callable[Concatenate[Target, P], T]:
     """Make a function that requests something from a store interruptible. Its first argument is what it requests."""
 
-    def call(target: Target, *args: P.args, **kwargs: P.kwargs) -> T:
-        _pending[threading.get_ident()] = target if isinstance(target, str) else target.path
-        try:
-            return function(target, *args, **kwargs)
-        finally:
-            _pending.pop(threading.get_ident(), None)
-
     @functools.wraps(function)
     def request(target: Target, *args: P.args, **kwargs: P.kwargs) -> T:
-        if threading.current_thread() is not threading.main_thread():
-            return call(target, *args, **kwargs)
+        thread = threading.get_ident()
+        if thread != threading.main_thread().ident:
+            _pending[thread] = target if isinstance(target, str) else target.path
+            try:
+                return function(target, *args, **kwargs)
+            finally:
+                _pending.pop(thread, None)
         future: Future[T] = Future()
 
         def answer() -> None:
             try:
-                future.set_result(call(target, *args, **kwargs))
+                future.set_result(request(target, *args, **kwargs))
             except BaseException as error:  # noqa: BLE001  # the future raises it
                 future.set_exception(error)
 

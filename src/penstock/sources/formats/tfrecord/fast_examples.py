@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices
-from penstock.native.arguments import address, addresses
+from penstock.native.argument_block import address, addresses
 from penstock.sources.formats.protobuf_wire import BYTES
 from penstock.sources.formats.tfrecord.example_loop import read_integers, scan_examples
 from penstock.sources.formats.tfrecord.example_message import DTYPES, KINDS, decode_feature

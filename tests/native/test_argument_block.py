@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from penstock.native.arguments import flatten_arguments, parse_kinds
+from penstock.native.argument_block import flatten_arguments, parse_kinds
 from penstock.native.compiled import Compiled
 
 
