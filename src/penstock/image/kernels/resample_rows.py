@@ -85,7 +85,7 @@ def scratch(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple
     extent = int((columns[:, END] - columns[:, BEGIN]).max(initial=0))
     return (
         np.empty((height + width, most_taps), np.float32),
-        np.empty((3 * width + 2 * extent + 10) * channels, np.float32),
+        np.empty((2 * width + extent + 5) * channels, np.float32),
         np.empty(2 * (height + width), np.int64),
     )
 
@@ -136,12 +136,8 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
         extent = max(extent, int(columns[n, END] - columns[n, BEGIN]))
     first_y, counts_y = firsts[:height], firsts[height : 2 * height]
     first_x, counts_x = firsts[2 * height : 2 * height + width], firsts[2 * height + width : 2 * (height + width)]
-    weights_y, weights_x = weights[:height], weights[height:]
-    # Memory for a finished row; for two resampled rows, each with an unused pixel at its end; and for two rows that are
-    # to be resampled.
-    start_mixed, length_mixed, length = width * channels, (width + 1) * channels, (extent + 4) * channels
-    mixed = memory[start_mixed : start_mixed + 2 * length_mixed]
-    blended = memory[start_mixed + 2 * length_mixed :][: 2 * length]
+    weights_y, weights_x, row = weights[:height], weights[height:], memory[(2 * width + 1) * channels :]
+    mixed = memory[width * channels :]
     # The rows of numbers for which the current taps were computed: images with the same numbers share them.
     known_y, known_x = -1, -1
     left, needed, most = 0, 0, 0
@@ -155,6 +151,9 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
             if not FINISHES:
                 uniform = same_for_all(codes, terms[n % terms.shape[0]])
                 together = uniform and place_out[n, 2] == channels and place_out[n, 3] == 1
+                # Operations that treat channels alike work on interleaved rows, so the deinterleaving is skipped.
+                if together:
+                    line = mixed[: channels * width]
             if known_y < 0 or not same_numbers(rows[n], rows[known_y]):
                 filter_taps(rows[n], first_y, counts_y, weights_y)
                 known_y = n
@@ -171,7 +170,7 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
                 # `blend_columns` reads up to four pixels past the end with a weight of zero. Old values there could be
                 # NaN, and 0 * NaN is NaN.
                 for i in range(needed, needed + 4 * channels):
-                    blended[i] = blended[length + i] = 0
+                    row[i] = 0
         else:
             low_y, high_y = columns_inside(rows[n])
             low_x, high_x = columns_inside(columns[n])
@@ -193,22 +192,15 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
                 step_x = -right
         for y in range(height):
             if RESAMPLES and (not PICKS or resampled[n]):
-                if y % 2 == 0:
-                    for k in range(2):
-                        v = min(y + k, height - 1)
-                        at, result = begin + first_y[v] * down + left * right, blended[k * length :][:needed]
-                        blend_rows(pixels, at, down, place_in[n], counts_y[v], weights_y[v], channels, result)
-                    blend_columns(blended, channels, channels, first_x, counts_x[:width], most, weights_x, mixed)
-                interleaved = mixed[(y % 2) * length_mixed :]
+                at = begin + first_y[y] * down + left * right
+                blend_rows(pixels, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
+                blend_columns(row, channels, channels, first_x, counts_x[:width], most, weights_x, mixed)
                 if FINISHES:
                     to = place_out[n, 0] + y * place_out[n, 1]
-                    scale_and_deinterleave(interleaved, terms[n % terms.shape[0]], out, to, place_out[n, 3], width)
+                    scale_and_deinterleave(mixed, terms[n % terms.shape[0]], out, to, place_out[n, 3], width)
                     continue
-                if together:
-                    # Operations that treat channels alike work on interleaved rows.
-                    line = interleaved[: channels * width]
-                else:
-                    deinterleave(interleaved, channels, line)
+                if not together:
+                    deinterleave(mixed, channels, line)
                 apply_color_ops(line, 1 if together else channels, codes, terms[n % terms.shape[0]], 0, width)
             else:
                 low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)

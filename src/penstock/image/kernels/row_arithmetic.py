@@ -64,96 +64,72 @@ def blend_rows(
 
 
 @Compiled
-def blend_columns(  # noqa: C901  # a branch for each number of taps
-    rows: Array, channels: int, step: int, first: Array, counts: Array, most: int, weights: Array, out: Array
+def blend_columns(
+    row: Array, channels: int, step: int, first: Array, counts: Array, most: int, weights: Array, out: Array
 ) -> None:
-    """Resample two rows horizontally.
+    """Resample a row horizontally.
 
     The first taps of three channels, the usual case, are unrolled: a loop over them costs more than they do. Each pixel
-    is computed as four values, which fit a vector register. The next pixel overwrites the fourth. Two rows share the
-    loads of the weights, which take as long as those of the pixels.
+    is computed as four values, which fit a vector register. The next pixel overwrites the fourth.
 
     Args:
-        rows: float32 (2 * elements,), two rows with interleaved channels; each is four pixels longer than the part that
-            has a weight, and zero there.
+        row: float32, interleaved channels; four pixels longer than the part that has a weight, and zero there.
         channels: Number of channels.
-        step: The same number, again. If LLVM knows that it is 3, it loads a value that two taps share once, and moves
-            it between vector registers, which takes longer than a second load.
-        first: Per output pixel, the index of the first element in a row that has a weight.
+        step: The same number, again, for two and three taps. If LLVM knows that it is 3, it loads a value that both of
+            them read only once, and moves it between vector registers, which takes longer than to load it twice.
+        first: Per output pixel, the index of the first element of `row` that has a weight.
         counts: Per output pixel, the number of taps.
         most: Largest of `counts`.
         weights: float32 (output pixels, taps), zero from `counts` on.
-        out: float32 (2 * elements,), receives two rows with interleaved channels. Each has at least one element more
-            than that, for the fourth value of the last pixel.
+        out: float32 (output pixels * channels + 1,), receives interleaved channels. The extra element takes the fourth
+            value of the last pixel.
     """
     size, by = counts.shape[0], np.uint64(step)
-    other, other_out = np.uint64(rows.shape[0] // 2), np.uint64(out.shape[0] // 2)
     # Pixels with fewer taps than the branch has multiply by a weight of zero. This reads past the last source pixel of
-    # a row, which is why rows must be longer and zero there.
+    # the row, which is why `row` must be longer and zero there.
     if channels == 3 and most <= 2:
         for x in range(size):
             i, o, a, b = np.uint64(first[x]), np.uint64(3 * x), weights[x, 0], weights[x, 1]
-            for _ in range(2):
-                j = i + by
-                red = rows[i] * a + rows[j] * b
-                green = rows[i + _U1] * a + rows[j + _U1] * b
-                blue = rows[i + _U2] * a + rows[j + _U2] * b
-                spare = rows[i + _U3] * a + rows[j + _U3] * b
-                out[o], out[o + _U1], out[o + _U2], out[o + _U3] = red, green, blue, spare
-                i, o = i + other, o + other_out
+            j = i + by
+            red = row[i] * a + row[j] * b
+            green = row[i + _U1] * a + row[j + _U1] * b
+            blue = row[i + _U2] * a + row[j + _U2] * b
+            spare = row[i + _U3] * a + row[j + _U3] * b
+            out[o], out[o + _U1], out[o + _U2], out[o + _U3] = red, green, blue, spare
     elif channels == 3 and most == 3:
         for x in range(size):
             i, o = np.uint64(first[x]), np.uint64(3 * x)
             a, b, c = weights[x, 0], weights[x, 1], weights[x, 2]
-            for _ in range(2):
-                j, k = i + by, i + by + by
-                red = rows[i] * a + rows[j] * b + rows[k] * c
-                green = rows[i + _U1] * a + rows[j + _U1] * b + rows[k + _U1] * c
-                blue = rows[i + _U2] * a + rows[j + _U2] * b + rows[k + _U2] * c
-                spare = rows[i + _U3] * a + rows[j + _U3] * b + rows[k + _U3] * c
-                out[o], out[o + _U1], out[o + _U2], out[o + _U3] = red, green, blue, spare
-                i, o = i + other, o + other_out
-    elif channels == 3 and most == 4:
+            j, k = i + by, i + by + by
+            red = row[i] * a + row[j] * b + row[k] * c
+            green = row[i + _U1] * a + row[j + _U1] * b + row[k + _U1] * c
+            blue = row[i + _U2] * a + row[j + _U2] * b + row[k + _U2] * c
+            spare = row[i + _U3] * a + row[j + _U3] * b + row[k + _U3] * c
+            out[o], out[o + _U1], out[o + _U2], out[o + _U3] = red, green, blue, spare
+    elif channels == 3 and weights.shape[1] >= 4:
         for x in range(size):
             i, o = np.uint64(first[x]), np.uint64(3 * x)
             a, b, c, d = weights[x, 0], weights[x, 1], weights[x, 2], weights[x, 3]
-            for _ in range(2):
-                j, k, m = i + by, i + by + by, i + by + by + by
-                red = rows[i] * a + rows[j] * b + rows[k] * c + rows[m] * d
-                green = rows[i + _U1] * a + rows[j + _U1] * b + rows[k + _U1] * c + rows[m + _U1] * d
-                blue = rows[i + _U2] * a + rows[j + _U2] * b + rows[k + _U2] * c + rows[m + _U2] * d
-                spare = rows[i + _U3] * a + rows[j + _U3] * b + rows[k + _U3] * c + rows[m + _U3] * d
-                out[o], out[o + _U1], out[o + _U2], out[o + _U3] = red, green, blue, spare
-                i, o = i + other, o + other_out
-    elif channels == 3:
-        # Wide filters, such as antialiased reductions, continue with a loop.
-        for x in range(size):
-            i, o = np.uint64(first[x]), np.uint64(3 * x)
-            a, b, c, d = weights[x, 0], weights[x, 1], weights[x, 2], weights[x, 3]
-            for _ in range(2):
-                j, k, m = i + by, i + by + by, i + by + by + by
-                red = rows[i] * a + rows[j] * b + rows[k] * c + rows[m] * d
-                green = rows[i + _U1] * a + rows[j + _U1] * b + rows[k + _U1] * c + rows[m + _U1] * d
-                blue = rows[i + _U2] * a + rows[j + _U2] * b + rows[k + _U2] * c + rows[m + _U2] * d
-                spare = rows[i + _U3] * a + rows[j + _U3] * b + rows[k + _U3] * c + rows[m + _U3] * d
-                for t in range(4, counts[x]):
-                    m += by
-                    e = weights[x, t]
-                    red += rows[m] * e
-                    green += rows[m + _U1] * e
-                    blue += rows[m + _U2] * e
-                    spare += rows[m + _U3] * e
-                out[o], out[o + _U1], out[o + _U2], out[o + _U3] = red, green, blue, spare
-                i, o = i + other, o + other_out
+            j, k, m = i + _U3, i + _U3 + _U3, i + _U3 + _U3 + _U3
+            red = row[i] * a + row[j] * b + row[k] * c + row[m] * d
+            green = row[i + _U1] * a + row[j + _U1] * b + row[k + _U1] * c + row[m + _U1] * d
+            blue = row[i + _U2] * a + row[j + _U2] * b + row[k + _U2] * c + row[m + _U2] * d
+            spare = row[i + _U3] * a + row[j + _U3] * b + row[k + _U3] * c + row[m + _U3] * d
+            # Wide filters, such as antialiased reductions, continue with a loop.
+            for t in range(4, counts[x]):
+                m += _U3
+                red += row[m] * weights[x, t]
+                green += row[m + _U1] * weights[x, t]
+                blue += row[m + _U2] * weights[x, t]
+                spare += row[m + _U3] * weights[x, t]
+            out[o], out[o + _U1], out[o + _U2], out[o + _U3] = red, green, blue, spare
     else:
-        for n in range(2):
-            i, o = n * rows.shape[0] // 2, n * out.shape[0] // 2
-            for x in range(size):
-                for c in range(channels):
-                    total = np.float32(0)
-                    for k in range(counts[x]):
-                        total += rows[i + first[x] + k * channels + c] * weights[x, k]
-                    out[o + channels * x + c] = total
+        for x in range(size):
+            for c in range(channels):
+                total = np.float32(0)
+                for k in range(counts[x]):
+                    total += row[first[x] + k * channels + c] * weights[x, k]
+                out[channels * x + c] = total
 
 
 @Compiled
