@@ -92,8 +92,9 @@ class BatchDecoding:
         copies = not decodes_regions() and (regions != headers.whole).any()
         shortened = _copies.take(0, max(map(len, files)) if copies else 0)
         fields, found = np.empty(FIELDS, np.int64), np.empty(loop.FOUND, np.int32)
-        self._memory, self._left = np.empty(len(files), np.int64), np.empty(len(files), np.bool_)
+        self._memory, self._left = np.empty(len(files), np.int64), bytearray(len(files))
         self._files = files  # keeps them alive: the loop has their addresses
+        self._known: object = None
         self._decode = loop.decode_files.variant(REGIONS=decodes_regions()).bind(
             references(files),
             headers.numbers,
@@ -107,25 +108,28 @@ class BatchDecoding:
             address(fields),
             found,
             address(found),
-            self._left,
+            np.frombuffer(self._left, np.bool_),
         )
 
     def __call__(self, memory: Mapping[int, Array] | Sequence[Array], rows: range) -> Sequence[int]:
         """Decode some of the files.
 
         Args:
-            memory: Per file, memory for its pixels.
+            memory: Per file, memory for its pixels; of a list, the same in each call.
             rows: Indices of the files to decode.
 
         Returns:
             Indices of the files that are left: those for which libjpeg-turbo reports an error or a warning, and all
             that need more than this.
         """
+        # Called for one photograph after the other, so it has few calls of Python.
         first, last = rows.start, rows.stop
-        self._memory[first:last] = references([memory[row] for row in rows])
+        if isinstance(memory, Mapping):
+            self._memory[first:last] = references([memory[row] for row in rows])
+        elif memory is not self._known:
+            self._memory[:], self._known = references(memory), memory
         self._decode(first, last)
-        left = self._left[first:last]
-        return (left.nonzero()[0] + first).tolist() if left.any() else ()
+        return [row for row in rows if self._left[row]] if self._left.find(1, first, last) >= 0 else ()
 
 
 @functools.cache
