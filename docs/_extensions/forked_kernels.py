@@ -53,6 +53,11 @@ class ForkedProvisioner(LocalProvisioner):
         self.pid = self.process.pid
         return self.connection_info
 
+    async def cleanup(self, restart: bool = False) -> None:
+        """Remove the sockets, which nobody else would: Sphinx ends its processes without finalizers."""
+        self._sockets.cleanup()
+        await super().cleanup(restart=restart)
+
 
 class Process(ForkServerProcess):
     """A process with the methods of `subprocess.Popen` that provisioners call."""

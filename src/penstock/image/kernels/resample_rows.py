@@ -165,7 +165,7 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
                     left, most = min(left, first_x[x]), max(most, counts_x[x])
                 for x in range(width):
                     needed = max(needed, first_x[x] + counts_x[x] - left)
-                    first_x[x] = (first_x[x] - left) * channels
+                    first_x[x] = (first_x[x] - left) * channels  # from here on, an offset in `row`
                 needed *= channels
                 # `blend_columns` reads up to four pixels past the end with a weight of zero. Old values there could be
                 # NaN, and 0 * NaN is NaN.

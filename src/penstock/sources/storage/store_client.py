@@ -1,6 +1,6 @@
 """Clients of object stores, and the paths that name their objects.
 
-To support another store, add an entry to `SCHEMES`; no other module knows schemes.
+To support another store, add an entry to `SCHEMES`; no other module names schemes.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ _RETRIES: dict[str, Any] = {
     "backoff": {"init_backoff": timedelta(milliseconds=200), "max_backoff": timedelta(seconds=15), "base": 3},
     "retry_timeout": timedelta(seconds=180),
 }
+
 # Some servers compress on the fly, which would change bytes, sizes and ranges. A server that ignores this is refused.
 _PLAIN = {"Accept-Encoding": "identity"}
 
