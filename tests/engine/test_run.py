@@ -11,11 +11,13 @@ from penstock.engine.host.batch_buffers import BatchBuffers
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 @pytest.mark.parametrize(
-    ("light", "small", "together"),
-    [(-1.0, 0, False), (-1.0, 1 << 20, True), (60.0, 1 << 20, True)],
-    ids=["alone", "in pairs", "light"],
+    ("light", "joint_bytes", "together"),
+    [(-1.0, 0, 1), (-1.0, 16_000, 2), (60.0, 32_000, 4), (60.0, 64_000, 8)],
+    ids=["alone", "in pairs", "light, 4 at once", "light, 8 at once"],
 )
-def test_at_most_depth_plus_two_batches_exist(monkeypatch, light, small, together, depth):
+def test_at_most_depth_plus_two_batches_exist_and_two_buffers_of_joint_batches(
+    monkeypatch, light, joint_bytes, together, depth
+):
     batch_bytes, held, empty = 2 * 1000 * 4, [], BatchBuffers.empty
 
     def counted(buffers, *arguments):
@@ -26,7 +28,7 @@ def test_at_most_depth_plus_two_batches_exist(monkeypatch, light, small, togethe
 
     held_at_once = set()
     monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", light)
-    monkeypatch.setattr(host_loader, "_MAX_PAIRED_BYTES", small)
+    monkeypatch.setattr(host_loader, "_MAX_JOINT_BYTES", joint_bytes)
     monkeypatch.setattr(BatchBuffers, "empty", counted)
 
     @data_iterator(output_map=["x"], reader_name="reader")
@@ -35,5 +37,6 @@ def test_at_most_depth_plus_two_batches_exist(monkeypatch, light, small, togethe
 
     for batch in numbers(batch_size=2, prefetch_queue_depth=depth):  # holds one while it asks for the next
         jax.block_until_ready(batch)
-    assert max(held) <= depth + 2
-    assert (max(held_at_once) > 1) == (together and depth > 1)
+    more = 2 * together if depth > 1 and together > 1 else 0
+    assert max(held) <= depth + 2 + more
+    assert max(held_at_once) == (together if depth > 1 else 1)

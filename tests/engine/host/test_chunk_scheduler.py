@@ -39,7 +39,7 @@ def test_the_first_batch_is_split_if_it_is_probably_expensive():
     ("seconds", "by_sample", "whole", "pairs"),
     [
         (5e-6, False, False, True),
-        (10e-6, False, False, False),  # worth two threads
+        (10e-6, False, False, False),  # worth more threads than pairs keep busy
         (10e-6, True, False, True),  # one thread computes them all
         (5e-6, False, True, False),
         (50e-6, True, False, False),  # a batch is worth two chunks
@@ -48,9 +48,23 @@ def test_the_first_batch_is_split_if_it_is_probably_expensive():
     ],
 )
 def test_pairs(seconds, by_sample, whole, pairs):
-    assert scheduler(seconds, by_sample=by_sample, whole=whole).pairs_batches(256) == pairs
+    assert scheduler(seconds, by_sample=by_sample, whole=whole).pairs_batches(256, 8) == pairs
 
 
 def test_samples_that_threads_share_are_not_paired():
-    assert scheduler(100e-6, by_sample=False).pairs_batches(8)
-    assert not scheduler(100e-6).pairs_batches(8)
+    assert scheduler(100e-6, by_sample=False).pairs_batches(8, 8)
+    assert not scheduler(100e-6).pairs_batches(8, 8)
+
+
+def test_longer_batches_are_paired_if_pairs_keep_all_threads_busy():
+    assert scheduler(10e-6, by_sample=False).pairs_batches(256, 2)
+    assert not scheduler(100e-6, by_sample=False).pairs_batches(256, 2)  # 26 ms are worth several chunks
+
+
+@pytest.mark.parametrize(
+    ("seconds", "limit", "batches"),
+    [(1e-6, 10, 8), (10e-6, 3, 2), (100e-6, 10, 2), (130e-6, 10, 0), (40e-6, 10, 4), (None, 10, 0)],
+)
+def test_light_batches_are_computed_a_power_of_two_at_once(seconds, limit, batches):
+    assert scheduler(seconds).inline_batches(8, limit) == batches
+    assert scheduler(seconds, whole=True).inline_batches(8, limit) == min(batches, 1)

@@ -15,10 +15,10 @@ _CHEAP_SAMPLE_SECONDS = 60e-6
 # Cost in seconds per batch below which the consumer's thread computes it: handing it to a thread takes 300 to 700 us.
 _LIGHT_BATCH_SECONDS = 1e-3
 
-# Cost in seconds per batch below which a thread computes two batches at once. That saves 15 to 25 % of the CPU time of
-# batches of 1 to 2 ms. Only one pair is in work with two batches ahead, so that one thread computes: batches of 2.5 ms
-# and more take 1.5 to 1.8 times as long in pairs, and no less CPU time.
-_PAIR_SECONDS = 2e-3
+# Cost in seconds per batch below which a thread computes two batches at once, and number of pairs that are in work if
+# two batches are prepared ahead. Pairs save 15 to 25 % of the CPU time of batches of 1 to 2 ms, and 10 % of 3 ms. They
+# keep that many threads busy; if there are no more, longer batches are computed in pairs, too.
+_PAIR_SECONDS, _PAIRS_IN_WORK = 2e-3, 2
 
 # Cost in seconds that is worth another chunk.
 _CHUNK_SECONDS = 10e-3
@@ -60,7 +60,11 @@ class ChunkScheduler:
         seconds = self._sample_seconds * rows
         if seconds > _LIGHT_BATCH_SECONDS:
             return 0
-        return 1 if self._whole else min(limit, int(2 * _LIGHT_BATCH_SECONDS / max(seconds, 1e-9)))
+        if self._whole:
+            return 1
+        count = min(limit, int(2 * _LIGHT_BATCH_SECONDS / max(seconds, 1e-9)))
+        # A power of two, because the costs of chunks differ, and buffers of another size are not recycled.
+        return 1 << (count.bit_length() - 1)
 
     def chunks(self, rows: int, workers: int, ahead: int) -> int:
         """Return the number of chunks for a batch of `rows` rows, of which `ahead` are begun ahead of the consumer."""
@@ -71,12 +75,13 @@ class ChunkScheduler:
             most = min(most, max(rows // _CHUNK_ROWS, -(-workers // max(ahead, 1))))
         return max(1, math.ceil(min(self._sample_seconds * rows / _CHUNK_SECONDS, most)))
 
-    def pairs_batches(self, rows: int) -> bool:
+    def pairs_batches(self, rows: int, workers: int) -> bool:
         """True if a thread computes two batches of `rows` rows at once."""
         if self._whole or (self._by_sample and not self.cheap):  # threads may share samples that run Python
             return False
         # One thread computes all cheap samples, so a pair keeps no other thread from work.
-        return self._sample_seconds * rows <= (_CHUNK_SECONDS if self.cheap else _PAIR_SECONDS)
+        busy = self.cheap or workers <= _PAIRS_IN_WORK
+        return self._sample_seconds * rows <= (_CHUNK_SECONDS if busy else _PAIR_SECONDS)
 
     def record(self, seconds: float, rows: int) -> None:
         """Note that `rows` rows took `seconds` seconds."""

@@ -147,7 +147,7 @@ class ImageCodec:
         """
         if self.output_type is YCbCr:
             return lambda _memory, rows: rows
-        prepare = turbojpeg.BatchDecoding if self.backend == "turbojpeg" else libjpeg_turbo.direct_decoding
+        prepare = turbojpeg.BatchDecoding if self.backend == "turbojpeg" else libjpeg_turbo.RowDecoding
         return prepare(files, headers, regions, self.output_type, self.fast_idct)
 
     def decode(

@@ -5,7 +5,6 @@ below a region.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from penstock.core import Array
 from penstock.image.codecs.exif_orientation import UPRIGHT, swaps_axes
-from penstock.image.codecs.image_header import WIDTH, DirectDecoding, ImageHeader, ImageHeaders
+from penstock.image.codecs.image_header import ImageHeader, ImageHeaders
 from penstock.image.codecs.output_channels import ycbcr
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.types import BGR, DALIImageType, YCbCr
@@ -76,81 +75,67 @@ def decode(
     return ycbcr(pixels) if output_type is YCbCr else pixels
 
 
-def direct_decoding(
-    files: Sequence[Array],
-    headers: ImageHeaders,
-    regions: NDArray[np.int64],
-    output_type: DALIImageType,
-    fast_idct: bool,
-) -> DirectDecoding:
-    """Prepare the decoding of upright images, or the rows at their top, into memory.
+class RowDecoding:
+    """Decoding of upright images, or the rows at their top, into memory. For one thread.
+
+    It takes as little Python per image as possible: for small images, `decode` takes noticeable time besides libjpeg.
 
     Args:
         files: Bytes of the files.
         headers: Headers of the files.
-        regions: Region of each file to decode, int64 (files, 4), fields of `Region`. Those that do not begin at the top
-            or lack columns are left.
+        regions: Region of each file to decode, int64 (files, 4), fields of `Region`: all pixels, or the rows at the top
+            down to one from `rows`. Files with other regions are left.
         output_type: Output type, other than YCbCr.
         fast_idct: As for `decode`.
     """
-    top, bottom, left, right = regions.T
-    at_top = (top == 0) & (left == 0) & (right == headers.numbers[:, WIDTH])
-    heights: list[int] = np.where(at_top, bottom, 0).tolist()
-    return partial(decode_directly, files, headers, heights, output_type, fast_idct)
 
+    def __init__(
+        self,
+        files: Sequence[Array],
+        headers: ImageHeaders,
+        regions: NDArray[np.int64],
+        output_type: DALIImageType,
+        fast_idct: bool,
+    ) -> None:
+        self._files, self._fields, self._fast_idct = files, headers.fields, fast_idct
+        self._spaces = {channels: _space(channels, output_type) for channels in (1, 3)}
+        top, bottom, left, right = regions.T
+        stored, width, _, _, orientation, frame, _ = headers.numbers.T
+        usable = (frame > 0) & (orientation == UPRIGHT) & (top == 0) & (left == 0) & (right == width)
+        self._heights: list[int] = np.where(usable, bottom, 0).tolist()
+        self._whole: list[bool] = (bottom == stored).tolist()
 
-def decode_directly(
-    files: Sequence[Array],
-    headers: ImageHeaders,
-    heights: Sequence[int],
-    output_type: DALIImageType,
-    fast_idct: bool,
-    memory: Mapping[int, Array] | Sequence[Array],
-    rows: Iterable[int],
-) -> list[int]:
-    """Decode upright images, or the rows at their top, into memory, with as little Python per image as possible.
+    def __call__(self, memory: Mapping[int, Array] | Sequence[Array], rows: Iterable[int]) -> list[int]:
+        """Decode some of the files.
 
-    For small images, `decode` takes noticeable time besides libjpeg.
+        Args:
+            memory: Per file, memory for its pixels.
+            rows: Indices of the files to decode.
 
-    Args:
-        files: Bytes of the files.
-        headers: Headers of the files.
-        heights: Per file, the number of rows to decode: all, or a number from `rows`; 0 to leave the file out.
-        output_type: Output type, other than YCbCr.
-        fast_idct: As for `decode`.
-        memory: Per file, memory for its pixels.
-        rows: Indices of the files to decode.
-
-    Returns:
-        Indices of the files that are left: those for which libjpeg reports an error or a warning, and all that need
-        more than this.
-    """
-    rest: list[int] = []
-    stored, widths, channels, _, orientations, frames, _ = headers.fields
-    for row in rows:
-        data, height, width, strict = files[row], heights[row], widths[row], True
-        if not height or not frames[row] or orientations[row] != UPRIGHT:
-            rest.append(row)
-            continue
-        if height < stored[row]:
-            if not _is_complete(data):
+        Returns:
+            Indices of the files that are left: those for which libjpeg reports an error or a warning, and all that need
+            more than this.
+        """
+        files, heights, whole, spaces, rest = self._files, self._heights, self._whole, self._spaces, list[int]()
+        _, widths, channels, _, _, frames, _ = self._fields
+        for row in rows:
+            data, height, strict = files[row], heights[row], whole[row]
+            if not height or not (strict or _is_complete(data)):
                 rest.append(row)
                 continue
-            data, strict = _with_height(data, frames[row], height), False
-        shape, space = (height, width, channels[row]), _space(channels[row], output_type)
-        if not _decode_into(memory[row], data, space, fast_idct, shape, strict):
-            rest.append(row)
-    return rest
-
-
-def _decode_into(
-    memory: Array, data: Array, space: str, fast_idct: bool, shape: tuple[int, int, int], strict: bool
-) -> bool:
-    """Decode an image into memory. Returns False if libjpeg reports an error, or finds another shape."""
-    try:
-        return simplejpeg.decode_jpeg(data, space, fast_idct, buffer=memory, strict=strict).shape == shape
-    except (ValueError, KeyError):
-        return False
+            if not strict:
+                data = _with_height(data, frames[row], height)
+            # In this loop and not in a function, whose call would take a tenth of the time that is not decoding.
+            try:
+                pixels = simplejpeg.decode_jpeg(
+                    data, spaces[channels[row]], self._fast_idct, buffer=memory[row], strict=strict
+                )
+            except (ValueError, KeyError):
+                rest.append(row)
+                continue
+            if pixels.shape != (height, widths[row], channels[row]):
+                rest.append(row)
+        return rest
 
 
 def _space(channels: int, output_type: DALIImageType) -> str:
