@@ -273,18 +273,31 @@ class HostLoader:
         # A stream may lend its memory until its next call if the chunk copies everything before that.
         fed_step, fed = self._feed(step, at_once=self._all_dense)
         steps, rows = self._together(fed_step, count)
-        columns = self._allocate(len(rows))
         try:
-            result = self._program.run_rows(Chunk(fed_step, rows, columns, fed))
+            self._ahead += self._run_here([step, *steps[1:]], Chunk(fed_step, rows, self._allocate(len(rows)), fed))
         except Exception:
-            if len(steps) > 1:  # the bad sample may belong to a later batch
-                return self._compute(step, 1)
-            self.close()
-            raise
-        filled = [list(of) if c is None else c for c, of in zip(columns, result.columns, strict=True)]
-        batches = _split([step, *steps[1:]], len(rows), filled, ())
-        self._ahead += [batch.with_failed(result.failed) for batch in batches]
-        return None
+            if len(steps) == 1:
+                self.close()
+                raise
+            # The bad sample may belong to a later batch. The batches before it are kept, and its own raises the error.
+            self._compute_up_to_error(steps)
+
+    def _compute_up_to_error(self, steps: Sequence[BatchStep]) -> None:
+        for step in steps:
+            rows = self._context.local_rows(step.rows)
+            try:
+                self._ahead += self._run_here([step], Chunk(step, rows, self._allocate(len(rows))))
+            except Exception:
+                if self._ahead:
+                    return
+                self.close()
+                raise
+
+    def _run_here(self, steps: Sequence[BatchStep], chunk: Chunk) -> list[HostBatch]:
+        """Compute the batches of a chunk in this thread."""
+        result = self._program.run_rows(chunk)
+        filled = [list(of) if c is None else c for c, of in zip(chunk.slots, result.columns, strict=True)]
+        return [batch.with_failed(result.failed) for batch in _split(steps, len(chunk.rows), filled, ())]
 
     def _submit_chunks(self, step: BatchStep, *, alone: bool = False) -> list[HostBatch]:
         """Submit the chunks of a batch, together with the following batch if they are computed in pairs."""
