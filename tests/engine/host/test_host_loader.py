@@ -121,7 +121,8 @@ def test_cheap_batches_are_computed_in_groups_by_consumer():
     pipe.close()
 
 
-def test_bad_sample_of_later_batch_does_not_affect_current():
+def test_bad_sample_of_later_batch_does_not_affect_current(monkeypatch):
+    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", 60.0)
     calls = Counter()
 
     def work(sample):
