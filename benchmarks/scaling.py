@@ -25,11 +25,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import jax
 import numpy as np
+import simplejpeg
 from data import Arrays, jpegs, write_jpeg_records
 from measure import BATCH, Batches, epochs, now, settle
 from pipelines import imagenet, mnist
@@ -47,11 +49,14 @@ _wait = ctypes.CDLL(None).usleep  # functions of ctypes release the GIL
 @contextmanager
 def replaced_work(decode: int, kernels: int) -> Generator[None]:
     """Replace decoding and compiled loops by waits of so many microseconds per image, or by nothing."""
+    decode_jpeg, pixels = simplejpeg.decode_jpeg, SimpleNamespace(shape=mock.ANY)
 
-    def wait_and_succeed(*_: Any) -> bool:
+    def wait_and_succeed(*arguments: Any, **options: Any) -> Any:
+        if "min_height" in options:  # a file that is decoded alone, such as one to plan for
+            return decode_jpeg(*arguments, **options)
         if decode:
             _wait(decode)
-        return True
+        return pixels
 
     def wait(_self: PassExecutor, rows: slice, _memory: Any) -> None:
         if kernels:
@@ -83,7 +88,7 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
         return shorten(data[: frame + 7], frame, height)  # NumPy copies the file itself without the GIL
 
     with (
-        mock.patch.object(libjpeg_turbo, "_decode_into", wait_and_succeed),
+        mock.patch.object(simplejpeg, "decode_jpeg", wait_and_succeed),
         mock.patch.object(libjpeg_turbo, "_with_height", shorten_header),
         mock.patch.object(turbojpeg_loop, "decode_files", DecodeFiles(turbojpeg_loop.decode_files)),
         mock.patch.object(PassExecutor, "run", wait),

@@ -199,11 +199,11 @@ def test_scaling(photographs, tmp_path, capsys, monkeypatch):
     benchmark = module("scaling")
     monkeypatch.setattr(benchmark, "BATCH", 8)
     small = ["--images", "8", "--rounds", "1", "--decode", "10", "--kernels", "10"]
-    decode = benchmark.libjpeg_turbo._decode_into
+    decode = benchmark.simplejpeg.decode_jpeg
     backends = ["simplejpeg", "turbojpeg"][: 1 + turbojpeg.installed()]
     small += ["--threads", "1", "2", "--backend"]
     benchmark.main([str(photographs), *small, *backends])
-    assert benchmark.libjpeg_turbo._decode_into is decode
+    assert benchmark.simplejpeg.decode_jpeg is decode
     printed = capsys.readouterr().out.splitlines()
     for number, backend in enumerate(backends):
         first, head, *lines = printed[4 * number : 4 * number + 4]
