@@ -60,11 +60,7 @@ class ChunkScheduler:
         seconds = self._sample_seconds * rows
         if seconds > _LIGHT_BATCH_SECONDS:
             return 0
-        if self._whole:
-            return 1
-        count = min(limit, int(2 * _LIGHT_BATCH_SECONDS / max(seconds, 1e-9)))
-        # A power of two, because the costs of chunks differ, and buffers of another size are not recycled.
-        return 1 << (count.bit_length() - 1)
+        return 1 if self._whole else min(limit, int(2 * _LIGHT_BATCH_SECONDS / max(seconds, 1e-9)))
 
     def chunks(self, rows: int, workers: int, ahead: int) -> int:
         """Return the number of chunks for a batch of `rows` rows, of which `ahead` are begun ahead of the consumer."""
