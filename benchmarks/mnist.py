@@ -11,6 +11,7 @@ Targets: at most DALI's CPU time from records, at most that of NumPy from IDX fi
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -44,6 +45,20 @@ def penstock(
 
     workers = {"num_processes": threads} if processes else {"num_threads": threads}
     return epochs(training(batch_size=BATCH, seed=1, **workers))
+
+
+def short_switches(folder: Path, records: Path, workload: str, threads: int) -> Batches:
+    """Return batches of Penstock while the interpreter switches threads often, so that two threads decode."""
+    if workload == "idx":
+        raise SkippedError("IDX files have no JPEGs")
+    made, interval = penstock(folder, records, workload, threads), sys.getswitchinterval()
+    while True:
+        sys.setswitchinterval(2e-4)
+        try:
+            batch = next(made)
+        finally:
+            sys.setswitchinterval(interval)  # for the other contenders
+        yield batch
 
 
 def dali(folder: Path, records: Path, workload: str, threads: int) -> Batches:
@@ -176,6 +191,7 @@ def tf_data(folder: Path, _records: Path, workload: str, threads: int) -> Batche
 CONTENDERS = {
     "DALI": dali,
     "penstock": penstock,
+    "penstock, switches": short_switches,
     "penstock, turbojpeg": partial(penstock, backend="turbojpeg"),
     "penstock, processes": partial(penstock, processes=True),
     "by hand": numpy,

@@ -1,13 +1,15 @@
 """Tests of the chunk scheduler."""
 
+import sys
+
 import pytest
 
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
 
 
-def scheduler(seconds, *, by_sample=True, whole=False, expensive=True):
+def scheduler(seconds, *, by_sample=True, decodes=True, whole=False, expensive=True):
     """Return a scheduler that has measured a cost per sample; None for no measurement."""
-    result = ChunkScheduler(by_sample=by_sample, whole=whole, expensive=expensive)
+    result = ChunkScheduler(by_sample=by_sample, decodes=decodes, whole=whole, expensive=expensive)
     result._recent += [] if seconds is None else [seconds]
     return result
 
@@ -68,3 +70,21 @@ def test_longer_batches_are_paired_if_pairs_keep_all_threads_busy():
 def test_light_batches_are_computed_together_for_two_milliseconds(seconds, limit, batches):
     assert scheduler(seconds).inline_batches(8, limit) == batches
     assert scheduler(seconds, whole=True).inline_batches(8, limit) == min(batches, 1)
+
+
+@pytest.mark.parametrize(
+    ("interval", "seconds", "decodes", "cheap", "pairs"),
+    [
+        (5e-3, 10e-6, True, True, True),
+        (2e-4, 10e-6, True, False, True),
+        (2e-4, 10e-6, False, True, True),  # Python that keeps the GIL
+        (2e-4, 100e-6, True, False, False),
+    ],
+)
+def test_two_threads_decode_small_images_if_the_switch_interval_is_short(
+    monkeypatch, interval, seconds, decodes, cheap, pairs
+):
+    monkeypatch.setattr(sys, "getswitchinterval", lambda: interval)
+    one = scheduler(seconds, decodes=decodes)
+    assert one.cheap == cheap
+    assert one.pairs_batches(256, 8) == pairs

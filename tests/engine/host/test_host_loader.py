@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import simplejpeg
 from pipeline_runs import build_pipeline
 
 from penstock import DataIterator, Pipeline, fn, pipeline_def
@@ -555,3 +556,31 @@ def test_pickling_error_explains_alternative(how):
     for made in (pipe, DataIterator(pipe, ["x"], reader_name="numbers")):
         with pytest.raises(ArgumentTypeError, match="set_state"):
             how(made)
+
+
+def test_threads_share_small_images_if_the_switch_interval_is_short(never_light, monkeypatch, jpeg):
+    files = [np.frombuffer(jpeg(np.full((16, 12, 3), number, np.uint8)), np.uint8) for number in range(64)]
+    threads, decode = set(), simplejpeg.decode_jpeg
+
+    def noted(*arguments, **options):
+        threads.add(threading.current_thread().name)
+        return decode(*arguments, **options)
+
+    def decoded():
+        with Pipeline(batch_size=8, num_threads=2, seed=0) as pipe:
+            pipe.set_outputs(fn.decoders.image(fn.readers.items(files)))
+        for _ in range(8):  # until the cost of samples is known
+            pipe.run()
+        threads.clear()
+        batches = [np.stack(pipe.run()[0].as_array()) for _ in range(8)]
+        pipe.close()
+        return batches, {*threads}
+
+    monkeypatch.setattr(simplejpeg, "decode_jpeg", noted)
+    monkeypatch.setattr(chunk_scheduler, "_CHEAP_SAMPLE_SECONDS", 60.0)
+    plain, single = decoded()
+    monkeypatch.setattr(sys, "getswitchinterval", lambda: 2e-4)
+    shared, several = decoded()
+    assert {name.rpartition("_")[0] for name in single} == {"penstock-single"}
+    assert {name.rpartition("_")[0] for name in several} == {"penstock"}
+    assert [batch.tolist() for batch in shared] == [batch.tolist() for batch in plain]

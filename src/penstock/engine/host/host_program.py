@@ -86,6 +86,7 @@ class HostProgram:
         samples = StageKind.SAMPLE in kinds or StageKind.CACHE in kinds
         self.scheduler = ChunkScheduler(
             by_sample=samples or any(head.runs_python_per_sample for head in heads),
+            decodes=not samples,
             whole=StageKind.WHOLE_BATCH in kinds,
             expensive=samples or any(head.starts_group for head in heads),
         )
