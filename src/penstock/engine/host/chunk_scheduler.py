@@ -1,7 +1,8 @@
 """Chunk scheduler: splits host work over threads by its measured cost.
 
 Four modes, by cost: several batches at once in the consumer's thread; two batches at once on a thread; one chunk per
-batch; several chunks per batch. In addition, one thread computes all chunks of very cheap samples that run Python.
+batch; several chunks per batch. In addition, one thread computes all chunks of very cheap samples that run Python, if
+several would wait for each other.
 """
 
 import math
@@ -56,11 +57,14 @@ class ChunkScheduler:
         return min(self._recent, default=math.inf)
 
     @property
+    def _microseconds(self) -> bool:
+        """True if samples run Python that takes only microseconds."""
+        return self._by_sample and self._sample_seconds < _CHEAP_SAMPLE_SECONDS
+
+    @property
     def cheap(self) -> bool:
         """True if samples are so cheap that several threads are slower than one."""
-        if not self._by_sample or self._sample_seconds >= _CHEAP_SAMPLE_SECONDS:
-            return False
-        return not self._decodes or sys.getswitchinterval() > _SHORT_SWITCH_SECONDS
+        return self._microseconds and not (self._decodes and sys.getswitchinterval() <= _SHORT_SWITCH_SECONDS)
 
     def inline_batches(self, rows: int, limit: int) -> int:
         """Return how many batches of `rows` rows, up to `limit`, the consumer's thread computes at once.
@@ -83,11 +87,10 @@ class ChunkScheduler:
 
     def pairs_batches(self, rows: int, workers: int) -> bool:
         """True if a thread computes two batches of `rows` rows at once."""
-        # Threads may share samples that run Python.
-        if self._whole or (self._by_sample and self._sample_seconds >= _CHEAP_SAMPLE_SECONDS):
+        if self._whole or (self._by_sample and not self._microseconds):  # threads may share samples that run Python
             return False
-        # At most two threads compute cheap samples, so a pair keeps no other thread from work.
-        busy = self._by_sample or workers <= _PAIRS_IN_WORK
+        # Cheap samples are for one thread, or two: a pair keeps no other thread from work.
+        busy = self._microseconds or workers <= _PAIRS_IN_WORK
         return self._sample_seconds * rows <= (_CHUNK_SECONDS if busy else _PAIR_SECONDS)
 
     def record(self, seconds: float, rows: int) -> None:

@@ -16,7 +16,8 @@ Contract of this module:
   and input hosts compute two batches at the same time instead. If a pair fails, its batches are computed again one by
   one.
 * **GIL.** Samples that take microseconds exchange the GIL so often that two threads are slower than one. One thread
-  computes all chunks of such samples.
+  computes all chunks of such samples, unless they only call decoders and the switch interval of the interpreter is
+  short.
 * **Streams.** The consumer's thread asks users' sources for the data of a batch when the batch begins, because sources
   may not be thread-safe. If a stream ends or fails ahead of the consumer, the batch it belongs to raises the error.
   The consumer tells the feeder which batches it has taken: `get` may be called for a batch that is only looked at.
