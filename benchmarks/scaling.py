@@ -10,9 +10,15 @@ thread if decoding and compiled loops do nothing. Then it prints, per number of 
 
     images/s    the fastest of all rounds
     of linear   divided by the number of threads times the rate of one thread
-    of limit    divided by the limit of the GIL: 1 / GIL budget
+    rows        photographs per chunk: more threads compute smaller chunks, whose Python takes about as long
+    budget      the GIL budget with such chunks, in microseconds
+    of limit    images/s divided by the limit of the GIL: 1 / (budget * slowdown)
 
-Images per second grow until they reach the limit. FOLDER contains JPEGs, flat or in one folder per class.
+The slowdown is measured, too: the time of one thread besides its waits, divided by the same without waits. After a
+wait, the core has slept and its caches hold other data, so Python takes longer. Images per second grow until they come
+close to the limit.
+
+FOLDER contains JPEGs, flat or in one folder per class.
 """
 
 from __future__ import annotations
@@ -21,8 +27,10 @@ import argparse
 import ctypes
 import resource
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,31 +44,51 @@ from data import Arrays, jpegs, write_jpeg_records
 from measure import BATCH, Batches, epochs, now, settle
 from pipelines import imagenet, mnist
 
+from penstock.engine.host.chunk_scheduler import ChunkScheduler
 from penstock.image.codecs import libjpeg_turbo, turbojpeg_loop
 from penstock.image.execute.pass_executor import PassExecutor
 from penstock.native.compiled import Compiled
 
-# Batches to prefetch. Until the first batches are done, their chunks are smaller than those of later ones.
-DEPTH = 4
+# Batches to prefetch. For 64 threads, these are chunks of 64 photographs. Until the first batches are done, their chunks
+# are smaller.
+DEPTH = 16
 
-_wait = ctypes.CDLL(None).usleep  # functions of ctypes release the GIL
+
+
+class Waits:
+    """Waits in place of work.
+
+    Attributes:
+        seconds: Time of all waits. Only for one thread at a time.
+    """
+
+    _sleep = ctypes.CDLL(None).usleep  # functions of ctypes release the GIL
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def wait(self, microseconds: int) -> None:
+        """Wait without the GIL."""
+        if microseconds:
+            start = time.perf_counter()
+            self._sleep(microseconds)
+            self.seconds += time.perf_counter() - start
 
 
 @contextmanager
-def replaced_work(decode: int, kernels: int) -> Generator[None]:
+def replaced_work(decode: int, kernels: int) -> Generator[Waits]:
     """Replace decoding and compiled loops by waits of so many microseconds per image, or by nothing."""
+    waits = Waits()
     decode_jpeg, pixels = simplejpeg.decode_jpeg, SimpleNamespace(shape=mock.ANY)
 
     def wait_and_succeed(*arguments: Any, **options: Any) -> Any:
         if "min_height" in options:  # a file that is decoded alone, such as one to plan for
             return decode_jpeg(*arguments, **options)
-        if decode:
-            _wait(decode)
+        waits.wait(decode)
         return pixels
 
     def wait(_self: PassExecutor, rows: slice, _memory: Any) -> None:
-        if kernels:
-            _wait(kernels * (rows.stop - rows.start))
+        waits.wait(kernels * (rows.stop - rows.start))
 
     class DecodeFiles:
         """Replacement of the loop that decodes many files."""
@@ -76,8 +104,7 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
             left = bound[-1]
 
             def wait_for_all(first: int, last: int) -> None:
-                if decode:
-                    _wait(decode * (last - first))
+                waits.wait(decode * (last - first))
                 left[first:last] = False
 
             return wait_for_all
@@ -93,10 +120,10 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
         mock.patch.object(turbojpeg_loop, "decode_files", DecodeFiles(turbojpeg_loop.decode_files)),
         mock.patch.object(PassExecutor, "run", wait),
     ):
-        yield
+        yield waits
 
 
-def photographs(folder: Path, threads: int, backend: str) -> Batches:
+def photographs(folder: Path, threads: int, backend: str, depth: int = DEPTH) -> Batches:
     """Return batches of photographs for a training."""
     from penstock import data_iterator, fn, types
 
@@ -104,7 +131,7 @@ def photographs(folder: Path, threads: int, backend: str) -> Batches:
     def definition():
         return imagenet(*jpegs(folder), "bytes", fn, types, backend=backend)
 
-    return epochs(definition(batch_size=BATCH, num_threads=threads, seed=1, prefetch_queue_depth=DEPTH))
+    return epochs(definition(batch_size=BATCH, num_threads=threads, seed=1, prefetch_queue_depth=depth))
 
 
 def digits(records: Path, threads: int, backend: str) -> Batches:
@@ -125,11 +152,11 @@ def deliver(batches: Batches, count: int) -> None:
         jax.block_until_ready(next(batches))
 
 
-def rate(batches: Batches, images: int) -> float:
-    """Return images per second."""
-    deliver(batches, DEPTH + 2)
+def rate(batches: Batches, threads: int, images: int) -> float:
+    """Return images per second of so many threads, for `images` images if there are 64, and fewer for fewer."""
+    deliver(batches, min(threads, DEPTH) + 2)
     # Without a pause here, in which the threads would prepare batches that then count as delivered at once.
-    start, count = now()[1], -(-images // BATCH)
+    start, count = now()[1], max(3, -(-images * min(threads, 64) // (64 * BATCH)))
     deliver(batches, count)
     return count * BATCH / (now()[1] - start)
 
@@ -159,7 +186,26 @@ def gil_budgets(folder: Path, backend: str, options: argparse.Namespace) -> tupl
     return large, small
 
 
-def write_figure(rates: Mapping[int, float], budget: float, path: Path) -> None:
+@contextmanager
+def recorded_chunks() -> Generator[Counter[int]]:
+    """Count how often batches are divided into each number of chunks."""
+    chunks, counts = ChunkScheduler.chunks, Counter[int]()
+
+    def record(scheduler: ChunkScheduler, rows: int, workers: int, ahead: int) -> int:
+        count = chunks(scheduler, rows, workers, ahead)
+        counts[count] += 1
+        return count
+
+    with mock.patch.object(ChunkScheduler, "chunks", record):
+        yield counts
+
+
+def chunks_of(count: int) -> AbstractContextManager[Any]:
+    """Divide all batches into `count` chunks."""
+    return mock.patch.object(ChunkScheduler, "chunks", lambda *_: count)
+
+
+def write_figure(points: Mapping[int, tuple[float, float]], path: Path) -> None:
     """Draw images per second by the number of threads, the linear rate, and the limit of the GIL."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -167,17 +213,17 @@ def write_figure(rates: Mapping[int, float], budget: float, path: Path) -> None:
     with mpl.rc_context({"svg.hashsalt": "scaling", "font.size": 9}):
         figure = Figure(figsize=(5.5, 3.2), layout="constrained")
         axes = figure.subplots()
-        threads = list(rates)
-        linear = rates[threads[0]] / threads[0]
-        axes.plot(threads, [linear * number for number in threads], ":", color="gray", label="linear")
-        axes.axhline(1 / budget, color="tab:red", linestyle="--", label=f"limit of the GIL, {budget * 1e6:.0f} us")
-        axes.plot(threads, list(rates.values()), "o-", color="tab:blue", label="measured")
+        threads, rates = list(points), [rate for rate, _ in points.values()]
+        limits = [limit for _, limit in points.values()]
+        axes.plot(threads, [rates[0] / threads[0] * number for number in threads], ":", color="gray", label="linear")
+        axes.plot(threads, limits, "--", color="tab:red", label="limit of the GIL")
+        axes.plot(threads, rates, "o-", color="tab:blue", label="measured")
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
         axes.set_xticks(threads, list(map(str, threads)))
         ticks = [2**power * 125 for power in range(1, 9)]
         axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
-        axes.set_ylim(min(rates.values()) / 1.5, 1.8 / budget)
+        axes.set_ylim(min(rates) / 1.5, 1.8 * max(*limits, *rates))
         axes.set_xlabel("threads")
         axes.set_ylabel("photographs per second")
         axes.legend(frameon=False)
@@ -190,18 +236,40 @@ def write_small_jpegs(path: Path) -> None:
     write_jpeg_records(Arrays(pixels, np.arange(2 * BATCH, dtype=np.int32) % 10), path)
 
 
-def curve(folder: Path, backend: str, options: argparse.Namespace, budget: float) -> dict[int, float]:
-    """Print and return photographs per second by the number of threads."""
-    print(f"{'threads':>8}{'images/s':>12}{'of linear':>12}{'of limit':>12}")
-    rates: dict[int, float] = {}
-    with replaced_work(options.decode, options.kernels):
-        for threads in options.threads:
-            best = max(rate(photographs(folder, threads, backend), options.images) for _ in range(options.rounds))
-            rates[threads] = best
-            first = next(iter(rates))
-            linear = best / threads / (rates[first] / first)
-            print(f"{threads:>8}{best:>12,.0f}{linear:>12.2f}{best * budget:>12.2f}", flush=True)
-    return rates
+def slowdown(folder: Path, backend: str, options: argparse.Namespace) -> float:
+    """Return how many times longer Python takes after waits: the time of one thread besides them, against none."""
+    seconds: list[float] = []
+    for decode, kernels, count in ((options.decode, options.kernels, 4 * BATCH), (0, 0, options.images)):
+        with replaced_work(decode, kernels) as waits, chunks_of(1):
+            batches = photographs(folder, 1, backend, depth=1)
+            deliver(batches, 3)
+            before, start = waits.seconds, now()[1]
+            deliver(batches, count // BATCH)
+            seconds.append((now()[1] - start - (waits.seconds - before)) / (count // BATCH * BATCH))
+    return seconds[0] / seconds[1]
+
+
+def curve(folder: Path, backend: str, options: argparse.Namespace) -> dict[int, tuple[float, float]]:
+    """Print and return photographs per second, and those of the limit of the GIL, by the number of threads."""
+    longer = slowdown(folder, backend, options)
+    print(f"After a wait, Python takes {longer:.1f} times as long.")
+    print(f"{'threads':>8}{'images/s':>12}{'of linear':>12}{'rows':>8}{'budget':>8}{'of limit':>12}")
+    points: dict[int, tuple[float, float]] = {}
+    for threads in options.threads:
+        with replaced_work(options.decode, options.kernels), recorded_chunks() as counts:
+            makers = [partial(photographs, folder, threads, backend)] * options.rounds
+            best = max(rate(make(), threads, options.images) for make in makers)
+        count = counts.most_common(1)[0][0]
+        with replaced_work(0, 0), chunks_of(count):
+            makers = [partial(photographs, folder, 1, backend)] * options.rounds
+            budget = min(user_seconds(make(), options.images) for make in makers)
+        limit = 1 / (budget * longer)
+        points[threads] = best, limit
+        first = next(iter(points))
+        linear = best / threads / (points[first][0] / first)
+        print(f"{threads:>8}{best:>12,.0f}{linear:>12.2f}{BATCH // count:>8}", end="")
+        print(f"{budget * 1e6:>8.0f}{best / limit:>12.2f}", flush=True)
+    return points
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -209,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2, 4, 8, 16, 32, 64])
-    parser.add_argument("--images", type=int, default=20 * BATCH, help="images per number of threads")
+    parser.add_argument("--images", type=int, default=40 * BATCH, help="images for 64 threads; fewer take fewer")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--decode", type=int, default=2000, help="microseconds per image")
     parser.add_argument("--kernels", type=int, default=500, help="microseconds per image and pass")
@@ -222,9 +290,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         budgets = gil_budgets(options.folder, backend, options)
         print(f"{backend}, GIL budget: {budgets[0] * 1e6:.0f} us per photograph, ", end="")
         print(f"{budgets[1] * 1e6:.1f} us per JPEG of 28 x 28 pixels")
-        rates = curve(options.folder, backend, options, budgets[0])
+        points = curve(options.folder, backend, options)
         if options.figure is not None:
-            write_figure(rates, budgets[0], options.figure)
+            write_figure(points, options.figure)
 
 
 if __name__ == "__main__":
