@@ -28,8 +28,7 @@ import ctypes
 import resource
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -47,12 +46,12 @@ from pipelines import imagenet, mnist
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
 from penstock.image.codecs import libjpeg_turbo, turbojpeg_loop
 from penstock.image.execute.pass_executor import PassExecutor
-from penstock.native.compiled import Compiled
+from penstock.native.compiled import BoundCode, Compiled
+from penstock.native.loop_chain import LoopChain
 
-# Batches to prefetch. For 64 threads, these are chunks of 64 photographs. Until the first batches are done, their chunks
-# are smaller.
+# Batches to prefetch. For 64 threads, these are chunks of 64 photographs. Until the first batches are done, their
+# chunks are smaller.
 DEPTH = 16
-
 
 
 class Waits:
@@ -90,24 +89,26 @@ def replaced_work(decode: int, kernels: int) -> Generator[Waits]:
     def wait(_self: PassExecutor, rows: slice, _memory: Any) -> None:
         waits.wait(kernels * (rows.stop - rows.start))
 
-    class DecodeFiles:
-        """Replacement of the loop that decodes many files."""
+    class WaitingCode(BoundCode):
+        """Replacement of the machine code that decodes many files."""
 
-        def __init__(self, loop: Compiled[..., None]) -> None:
-            self._loop = loop
+        def __init__(self, code: BoundCode, left: Any) -> None:
+            self.entry, self.block, self.name, self._arrays = code.entry, code.block, code.name, left
 
-        def variant(self, **constants: bool) -> DecodeFiles:
-            return DecodeFiles(self._loop.variant(**constants))
+        def __call__(self, first: int, last: int, _memory: Any = None) -> None:
+            waits.wait(decode * (last - first))
+            self._arrays[first:last] = False
 
-        def bind(self, *bound: Any) -> Callable[[int, int], None]:
-            self._loop.bind(*bound)  # only its Python counts
-            left = bound[-1]
+    bind = Compiled.bind
 
-            def wait_for_all(first: int, last: int) -> None:
-                waits.wait(decode * (last - first))
-                left[first:last] = False
+    def bind_to_wait(loop: Compiled[..., Any], *bound: Any) -> Any:
+        code = bind(loop, *bound)
+        return WaitingCode(code, bound[-1]) if loop.__name__ == turbojpeg_loop.decode_files.__name__ else code
 
-            return wait_for_all
+    def wait_for_groups(chain: LoopChain, group: int) -> int:
+        bounds, passes = chain._bounds, len(chain._loops) - 1  # noqa: SLF001  # no option of users
+        waits.wait((decode + kernels * passes) * int(bounds[-1] - bounds[group]))
+        return len(bounds) - 1
 
     shorten = libjpeg_turbo._with_height  # noqa: SLF001  # no public function makes the copy alone
 
@@ -117,8 +118,10 @@ def replaced_work(decode: int, kernels: int) -> Generator[Waits]:
     with (
         mock.patch.object(simplejpeg, "decode_jpeg", wait_and_succeed),
         mock.patch.object(libjpeg_turbo, "_with_height", shorten_header),
-        mock.patch.object(turbojpeg_loop, "decode_files", DecodeFiles(turbojpeg_loop.decode_files)),
+        mock.patch.object(Compiled, "bind", bind_to_wait),
         mock.patch.object(PassExecutor, "run", wait),
+        mock.patch.object(LoopChain, "run", wait_for_groups),
+        mock.patch.object(LoopChain, "pays_off", return_value=True),
     ):
         yield waits
 
@@ -187,14 +190,13 @@ def gil_budgets(folder: Path, backend: str, options: argparse.Namespace) -> tupl
 
 
 @contextmanager
-def recorded_chunks() -> Generator[Counter[int]]:
-    """Count how often batches are divided into each number of chunks."""
-    chunks, counts = ChunkScheduler.chunks, Counter[int]()
+def recorded_chunks() -> Generator[list[int]]:
+    """Record the number of chunks of each batch."""
+    chunks, counts = ChunkScheduler.chunks, list[int]()
 
     def record(scheduler: ChunkScheduler, rows: int, workers: int, ahead: int) -> int:
-        count = chunks(scheduler, rows, workers, ahead)
-        counts[count] += 1
-        return count
+        counts.append(chunks(scheduler, rows, workers, ahead))
+        return counts[-1]
 
     with mock.patch.object(ChunkScheduler, "chunks", record):
         yield counts
@@ -202,28 +204,31 @@ def recorded_chunks() -> Generator[Counter[int]]:
 
 def chunks_of(count: int) -> AbstractContextManager[Any]:
     """Divide all batches into `count` chunks."""
-    return mock.patch.object(ChunkScheduler, "chunks", lambda *_: count)
+    return mock.patch.object(ChunkScheduler, "chunks", return_value=count)
 
 
-def write_figure(points: Mapping[int, tuple[float, float]], path: Path) -> None:
-    """Draw images per second by the number of threads, the linear rate, and the limit of the GIL."""
+def write_figure(curves: Mapping[str, Mapping[int, tuple[float, float]]], path: Path) -> None:
+    """Draw images per second by the number of threads, the linear rate, and the limit of the GIL, per backend."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context({"svg.hashsalt": "scaling", "font.size": 9}):
-        figure = Figure(figsize=(5.5, 3.2), layout="constrained")
+        figure = Figure(figsize=(5.5, 3.6), layout="constrained")
         axes = figure.subplots()
-        threads, rates = list(points), [rate for rate, _ in points.values()]
-        limits = [limit for _, limit in points.values()]
-        axes.plot(threads, [rates[0] / threads[0] * number for number in threads], ":", color="gray", label="linear")
-        axes.plot(threads, limits, "--", color="tab:red", label="limit of the GIL")
-        axes.plot(threads, rates, "o-", color="tab:blue", label="measured")
+        for number, (backend, points) in enumerate(curves.items()):
+            threads, rates = list(points), [rate for rate, _ in points.values()]
+            if number == 0:
+                axes.plot(
+                    threads, [rates[0] / threads[0] * count for count in threads], ":", color="gray", label="linear"
+                )
+            axes.plot(threads, rates, "o-", color=f"C{number}", label=backend)
+            limits = [limit for _, limit in points.values()]
+            axes.plot(threads, limits, "--", color=f"C{number}", label=f"limit of the GIL, {backend}")
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
         axes.set_xticks(threads, list(map(str, threads)))
-        ticks = [2**power * 125 for power in range(1, 9)]
+        ticks = [2**power * 125 for power in range(1, 11)]
         axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
-        axes.set_ylim(min(rates) / 1.5, 1.8 * max(*limits, *rates))
         axes.set_xlabel("threads")
         axes.set_ylabel("photographs per second")
         axes.legend(frameon=False)
@@ -259,7 +264,7 @@ def curve(folder: Path, backend: str, options: argparse.Namespace) -> dict[int, 
         with replaced_work(options.decode, options.kernels), recorded_chunks() as counts:
             makers = [partial(photographs, folder, threads, backend)] * options.rounds
             best = max(rate(make(), threads, options.images) for make in makers)
-        count = counts.most_common(1)[0][0]
+        count = counts[-1]  # the first ones are higher
         with replaced_work(0, 0), chunks_of(count):
             makers = [partial(photographs, folder, 1, backend)] * options.rounds
             budget = min(user_seconds(make(), options.images) for make in makers)
@@ -281,18 +286,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--decode", type=int, default=2000, help="microseconds per image")
     parser.add_argument("--kernels", type=int, default=500, help="microseconds per image and pass")
-    parser.add_argument("--figure", type=Path, help="file to draw the curve to, such as scaling.svg")
+    parser.add_argument("--figure", type=Path, help="file to draw the curves to, such as scaling.svg")
     parser.add_argument("--backend", nargs="+", default=["simplejpeg"], choices=["simplejpeg", "turbojpeg"])
     options = parser.parse_args(arguments)
-    if options.figure is not None and len(options.backend) > 1:
-        parser.error("--figure draws the curve of one --backend")
+    curves: dict[str, Mapping[int, tuple[float, float]]] = {}
     for backend in options.backend:
         budgets = gil_budgets(options.folder, backend, options)
         print(f"{backend}, GIL budget: {budgets[0] * 1e6:.0f} us per photograph, ", end="")
         print(f"{budgets[1] * 1e6:.1f} us per JPEG of 28 x 28 pixels")
-        points = curve(options.folder, backend, options)
-        if options.figure is not None:
-            write_figure(points, options.figure)
+        curves[backend] = curve(options.folder, backend, options)
+    if options.figure is not None:
+        write_figure(curves, options.figure)
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ def test_every_call_of_the_page_happens_in_this_order(stacks):
         (CONSUMER, "engine.host.worker_threads.ThreadExecutor.compute"),
         (WORKER, "image.describe.pass_builder.PassBuilder.add"),
         (WORKER, "image.codecs.libjpeg_turbo.RowDecoding.__call__"),
-        (WORKER, "native.compiled.Compiled._call_bound"),
+        (WORKER, "native.compiled.BoundCode.__call__"),
     ],
 )
 def test_no_call_on_the_way_is_missing_from_the_page(stacks, thread, last):
@@ -170,7 +170,7 @@ def test_the_page_states_how_many_calls_are_on_the_stack(stacks):
     submit = "engine.host.worker_threads.ThreadExecutor.compute"
     submitted = {len(stack) for stack in stacks[CONSUMER] if stack[-1] is code_of(submit)}
     assert submitted == {ahead, consumer}
-    assert depth(stacks, WORKER, "native.compiled.Compiled._call_bound") == worker
+    assert depth(stacks, WORKER, "native.compiled.BoundCode.__call__") == worker
     assert depth(stacks, WORKER, "image.codecs.libjpeg_turbo.RowDecoding.__call__") == decoder
     assert total == consumer + worker
     assert total <= 16  # a call that only passes on to the next one makes the engine harder to follow

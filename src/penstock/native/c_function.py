@@ -73,3 +73,30 @@ class CFunction:
     def variant(self, **_constants: bool) -> CFunction:
         """Return the function: it has no constants."""
         return self
+
+
+class EntryFunction(CFunction):
+    """Call of the entry of a loop by its address, for a loop that runs others. It returns what the entry returns."""
+
+    def __init__(self) -> None:
+        super().__init__("entry of a loop", "i4", "i8 i8")
+
+    @functools.cached_property
+    def exists(self) -> bool:
+        """True: the caller has the address."""
+        return True
+
+    @functools.cached_property
+    def python_function(self) -> Callable[..., Any]:
+        """The call for uncompiled loops."""
+        kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+
+        def call(entry: int, block: int) -> int:
+            return kind(int(entry))(int(block))
+
+        return call
+
+    @functools.cached_property
+    def numba_function(self) -> Any:
+        """The call for numba."""
+        return machine_code.entry_call()

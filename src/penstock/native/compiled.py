@@ -24,7 +24,7 @@ from penstock.native.machine_code import MachineCode, Native
 
 
 class BoundLoop(Protocol):
-    """Loop whose arguments are bound, but for the last two."""
+    """Loop whose arguments are bound, but for the last two. `BoundCode` if it runs as machine code."""
 
     def __call__(self, first: int, last: int, memory: Any = None) -> None:
         """Run the loop.
@@ -35,6 +35,29 @@ class BoundLoop(Protocol):
             memory: Array that the loop gets as its first argument in this call, with the dtype and rank of the one that
                 is bound, C-contiguous.
         """
+
+
+class BoundCode:
+    """Machine code of a loop with bound arguments, but for the last two.
+
+    Args:
+        native: The machine code.
+        block: The bound arguments.
+        arrays: The same, to keep the arrays alive whose addresses `block` holds.
+        name: Name of the loop.
+    """
+
+    __slots__ = ("_arrays", "_call", "block", "entry", "name")
+
+    def __init__(self, native: Native, block: bytes, arrays: Sequence[Any], name: str) -> None:
+        self._call, self._arrays = native.call, arrays
+        self.entry, self.block, self.name = native.address, block, name
+
+    def __call__(self, first: int, last: int, memory: Any = None) -> None:
+        """Run the loop, as described for `BoundLoop`."""
+        block = self.block if memory is None else argument_block.with_first_array(self.block, memory)
+        if self._call(argument_block.with_last_two(block, first, last)):
+            raise InternalError(f"{self.name} raised an exception")
 
 
 P = ParamSpec("P")
@@ -115,25 +138,7 @@ class Compiled(Generic[P, R]):
             return functools.partial(self._call_bound_python, args)
         kinds, values = argument_block.flatten_arguments((*args, 0, 0))
         native = self._native.get(kinds) or self._load(kinds)
-        block = argument_block.without_last_two(native.pack(*values))
-        return functools.partial(self._call_bound, native.call, block, args)
-
-    def _call_bound(
-        self,
-        call: Callable[[bytes], int],
-        block: bytes,
-        arrays: Sequence[Any],
-        first: int,
-        last: int,
-        memory: Any = None,
-    ) -> None:
-        """Call the machine code with bound arguments."""
-        # The arrays are bound only to keep them alive: `block` holds their addresses.
-        del arrays
-        if memory is not None:
-            block = argument_block.with_first_array(block, memory)
-        if call(argument_block.with_last_two(block, first, last)):
-            raise InternalError(f"{self._name} raised an exception")
+        return BoundCode(native, argument_block.without_last_two(native.pack(*values)), args, self._name)
 
     def _call_bound_python(self, args: Sequence[Any], first: int, last: int, memory: Any = None) -> None:
         head = args[0] if memory is None else memory

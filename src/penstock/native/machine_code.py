@@ -77,11 +77,13 @@ class Native:
 
     Args:
         pack: Makes a block of the values of `flatten_arguments`.
-        call: Runs the loop with a block. Returns 0 unless the loop raised an exception.
+        call: Runs the loop with a block: the entry. Returns 0 unless the loop raised an exception.
+        address: The address of the entry.
     """
 
     pack: Callable[..., bytes]
     call: Callable[[bytes], int]
+    address: int
 
 
 @functools.cache
@@ -154,6 +156,23 @@ def external_function(name: str, result: str, *arguments: str) -> Any:
     numba = _numba()
     kinds = [numba.from_dtype(np.dtype(kind)) for kind in (result, *arguments)]
     return numba.types.ExternalFunction(name, kinds[0](*kinds[1:]))
+
+
+def entry_call() -> Any:
+    """Return a function for dispatchers that calls the entry of another loop: of the addresses of entry and block."""
+    types, extending, ir = _numba().types, import_module("numba.extending"), import_module("llvmlite.ir")
+
+    @extending.intrinsic
+    def call(_context: Any, _entry: Any, _block: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Sequence[Any]) -> Any:
+            pointer = ir.IntType(8).as_pointer()
+            function = ir.FunctionType(ir.IntType(32), [pointer])
+            entry = builder.inttoptr(arguments[0], function.as_pointer())
+            return builder.call(entry, [builder.inttoptr(arguments[1], pointer)])
+
+        return types.int32(types.int64, types.int64), generate
+
+    return call
 
 
 def register_function(name: str, address: int) -> None:
@@ -230,8 +249,8 @@ def load_machine_code(code: MachineCode, kinds: Sequence[Kind]) -> Native | None
     engine.finalize_object()
     # The engine owns the memory of the code.
     _engines.append(engine)
-    entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p)(engine.get_function_address(code.symbol))
-    return Native(packer(kinds), entry)
+    address = engine.get_function_address(code.symbol)
+    return Native(packer(kinds), ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p)(address), address)
 
 
 _engines: list[Any] = []

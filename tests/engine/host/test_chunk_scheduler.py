@@ -22,6 +22,10 @@ def scheduler(seconds, *, by_sample=True, decodes=True, whole=False, expensive=T
         (3e-3, 256, 8, 2, 8),
         (3e-3, 256, 64, 4, 16),  # the chunks of four batches occupy 64 workers
         (3e-3, 256, 64, 2, 32),
+        (3e-3, 256, 64, 16, 4),  # 64 rows per chunk are enough
+        (3e-3, 256, 16, 16, 4),
+        (3e-3, 256, 12, 16, 5),
+        (3e-3, 256, 8, 16, 8),
         (3e-3, 256, 64, 0, 64),  # nothing else occupies them
         (100e-3, 8, 8, 2, 4),
         (100e-6, 256, 64, 4, 3),  # 26 ms

@@ -7,12 +7,14 @@ import pytest
 from PIL import Image
 from pipeline_runs import build_pipeline
 
-from penstock import DataIterator, fn, types
+from penstock import DataIterator, Pipeline, fn, types
 from penstock.engine.host import chunk_scheduler
 from penstock.errors import SampleError
+from penstock.image.codecs import turbojpeg
 from penstock.image.execute import decode_executor
 from penstock.image.execute.decode_executor import DecodedPlaces
 from penstock.image.image_operator import ImageDecoder
+from penstock.native.loop_chain import LoopChain
 from penstock.operators.decoders.image import DecodeImage
 
 SQUARES = np.arange(8 * 12 * 12 * 3).reshape(8, 12, 12, 3).astype(np.uint8)
@@ -143,3 +145,57 @@ def test_large_images_between_small_ones_have_their_own_pixels(monkeypatch, crop
     monkeypatch.setattr(decode_executor, "KEPT", 1 << 30)  # as if all were small
     assert np.array_equal(results, run())
     assert len({image.tobytes() for image in results}) == 8
+
+
+def mixed_files():
+    """Return files that a loop decodes, between files that it leaves."""
+    kinds = ["JPEG", "JPEG", "progressive", "JPEG", "PNG", "large", "JPEG", "turned", "JPEG", "large", "JPEG", "JPEG"]
+    for number, kind in enumerate(kinds):
+        exif, file = Image.Exif(), io.BytesIO()
+        exif[0x0112] = 6 if kind == "turned" else 1
+        coarse = np.random.default_rng(number).integers(0, 256, (9, 11 + number % 3, 3), np.uint8)
+        image = Image.fromarray(coarse).resize((850, 650) if kind == "large" else (320 + number, 310))
+        options = {"exif": exif, "progressive": kind == "progressive"}
+        image.save(file, "PNG" if kind == "PNG" else "JPEG", **(options if kind != "PNG" else {}))
+        yield np.frombuffer(file.getvalue(), np.uint8)
+
+
+BUILDS = {
+    "one pass": lambda images: fn.resize(images, size=(64, 60)),
+    "two passes": lambda images: fn.resize(fn.resize(images, size=(64, 60)), size=(50, 70)),
+    "no values": lambda images: fn.crop(images, crop=(50, 40)),
+    "float": lambda images: fn.crop_mirror_normalize(images, crop=(200, 180), std=[255.0], dtype=types.FLOAT),
+}
+
+
+@pytest.mark.skipif(not turbojpeg.installed(), reason="libturbojpeg is not installed")
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("damaged", [False, True])
+def test_files_that_a_chain_of_loops_decodes_equal_those_that_python_decodes(monkeypatch, build, damaged):
+    data = list(mixed_files())
+    if damaged:
+        data[6] = data[6][: len(data[6]) // 2]
+    results, runs, run = {}, [], LoopChain.run
+
+    def recorded(self, group):
+        runs.append((group, run(self, group)))
+        return runs[-1][1]
+
+    monkeypatch.setattr(LoopChain, "run", recorded)
+    for chained in (True, False):
+        monkeypatch.setattr(LoopChain, "pays_off", lambda _rows, chained=chained: chained)
+        pipe = Pipeline(batch_size=len(data), num_threads=1, seed=1)
+        with pipe:
+            images = fn.decoders.image(fn.external_source(lambda: data), backend="turbojpeg")
+            pipe.set_outputs(BUILDS[build](images))
+        try:
+            results[chained] = [np.asarray(image) for image in pipe.run()[0]]
+        except SampleError as error:
+            results[chained] = str(error)
+    if build == "no values":  # copies of pixels are no loops that are bound
+        assert not runs
+    else:
+        assert runs[0] == (0, 2)  # the progressive file
+        assert damaged or runs[-1] == (10, 12)
+    assert isinstance(results[True], str) == damaged
+    np.testing.assert_equal(results[True], results[False])

@@ -31,10 +31,11 @@ _PAIR_SECONDS, _PAIRS_IN_WORK = 2e-3, 2
 # Cost in seconds that is worth another chunk.
 _CHUNK_SECONDS = 10e-3
 
-# Rows below which chunks are too small, if the chunks of the batches in preparation occupy all workers anyway. The
-# Python of a chunk takes 1 ms in addition to 7 to 14 us per photograph: 19 us per photograph in a chunk of 256, 28 us
-# in one of 64, 47 us in one of 32, and 76 us in one of 16. With small chunks, 64 workers lose to 16.
-_CHUNK_ROWS = 64
+# Rows below which chunks are too small, if the chunks of the batches in preparation occupy all workers anyway: four per
+# worker, within limits. The Python of a chunk takes 1 ms in addition to 7 to 14 us per photograph: 19 us per photograph
+# in a chunk of 256, 28 us in one of 64, 47 us in one of 32, and 76 us in one of 16. The more workers, the more of them
+# wait for it. Files are read together from 64 on, with few exchanges of the GIL, but memory for each worker.
+_ROWS_PER_WORKER, _MIN_CHUNK_ROWS, _ENOUGH_CHUNK_ROWS = 4, 32, 64
 
 
 class ChunkScheduler:
@@ -82,7 +83,8 @@ class ChunkScheduler:
             return 1
         most = min(workers, rows)
         if self._recent:  # the first batch is needed at once
-            most = min(most, max(rows // _CHUNK_ROWS, -(-workers // max(ahead, 1))))
+            least = min(max(_ROWS_PER_WORKER * workers, _MIN_CHUNK_ROWS), _ENOUGH_CHUNK_ROWS)
+            most = min(most, max(rows // least, -(-workers // max(ahead, 1))))
         return max(1, math.ceil(min(self._sample_seconds * rows / _CHUNK_SECONDS, most)))
 
     def pairs_batches(self, rows: int, workers: int) -> bool:

@@ -15,14 +15,19 @@ from numpy.typing import NDArray
 from penstock.core import Array
 from penstock.errors import ResourceError
 from penstock.image.codecs import turbojpeg_loop as loop
+from penstock.image.codecs.direct_decoding import DirectDecoding
 from penstock.image.codecs.image_header import ImageHeaders
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.native.argument_block import address
 from penstock.native.array_fields import FIELDS, copy_bytes, references
+from penstock.native.compiled import BoundCode
 from penstock.types import BGR, DALIImageType
 
 # Columns of the widest block of pixels that libjpeg decodes at once, in all but unusual files. Regions begin at one.
 _BLOCK = 16
+
+# Memory of a file to leave: the loop leaves files whose pixels do not fit.
+_NOTHING = np.empty(0, np.uint8)
 
 _copies = ScratchMemory()
 
@@ -69,7 +74,7 @@ def regions_to_decode(regions: NDArray[np.int64], rows: NDArray[np.int64]) -> ND
     return np.column_stack([top, bottom, left, right])
 
 
-class BatchDecoding:
+class BatchDecoding(DirectDecoding):
     """Decoding of upright images, or regions of them, into memory. For one thread.
 
     Args:
@@ -113,21 +118,19 @@ class BatchDecoding:
         )
 
     def __call__(self, memory: Mapping[int, Array] | Sequence[Array], rows: range) -> Sequence[int]:
-        """Decode some of the files.
-
-        Args:
-            memory: Per file, memory for its pixels.
-            rows: Indices of the files to decode.
-
-        Returns:
-            Indices of the files that are left: those for which libjpeg-turbo reports an error or a warning, and all
-            that need more than this.
-        """
+        """Decode some of the files. Those are left for which libjpeg-turbo reports an error or a warning."""
         # Called for one photograph after the other, so it has few calls of Python.
         for row in rows:
             self._memory[row] = id(memory[row])  # as from `references`
         self._decode(rows.start, rows.stop)
         return [row for row in rows if self._left[row]] if 1 in self._left[rows.start : rows.stop] else ()
+
+    def loop(self, memory: Sequence[Array | None]) -> tuple[BoundCode, NDArray[np.bool_]] | None:
+        """Return the loop and its marks."""
+        if not isinstance(self._decode, BoundCode):
+            return None
+        self._memory[:] = array("q", [id(_NOTHING if pixels is None else pixels) for pixels in memory])
+        return self._decode, np.frombuffer(self._left, np.bool_)
 
 
 @functools.cache

@@ -17,9 +17,10 @@ from penstock.image.codecs.image_header import CHANNELS, FRAME, ORIENTATION, Ima
 from penstock.image.describe.axis_mapping import downscaled
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.prepared_passes import PreparedPasses, spatial_axis
-from penstock.image.execute.row_executor import CACHE, cache_groups, pack_groups
+from penstock.image.execute.row_executor import CACHE, Loading, cache_groups, pack_groups
 from penstock.image.kernels.scratch_memory import KEPT, ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages
+from penstock.native.loop_chain import LoopChain
 
 if TYPE_CHECKING:
     from penstock.image.image_operator import ImageDecoder
@@ -145,6 +146,13 @@ class EncodedImages:
                 into.reshape(shape)[:] = pixels
         source = places.source
         return source if large is None else StridedImages(large, source.starts, source.strides)
+
+    def loading(self) -> Loading | None:
+        """Return the loop of the decoder that decodes many files."""
+        found = self._decode_directly.loop(self._places.memory) if self._direct else None
+        if found is None or not LoopChain.pays_off(len(self._files)):
+            return None
+        return Loading(*found, self._places.source)
 
 
 def _choose_regions(

@@ -11,6 +11,7 @@ from penstock.image.describe.steps import FillStep
 from penstock.image.execute.value_pass import BYTE, FLOAT, ValuePass, channels_of, computes_values, prepare
 from penstock.image.kernels.copy_windows import copy_windows
 from penstock.image.kernels.strided_images import StridedImages
+from penstock.native.compiled import BoundCode
 from penstock.numerics.casting import cast_saturating
 from penstock.types import is_float
 
@@ -38,6 +39,11 @@ class PassExecutor:
         # Other dtypes are converted to float32 first, which has to wait until the memory holds the images.
         bindable = self._values and source.values.dtype in (BYTE, FLOAT)
         self._loop = self._values.bind(source, self._target, rows) if self._values and bindable else None
+
+    @property
+    def loop(self) -> BoundCode | None:
+        """Machine code that writes the results of a range of the bound rows; None if it takes more than that."""
+        return self._loop if isinstance(self._loop, BoundCode) else None
 
     def run(self, rows: slice, memory: Array | None = None) -> None:
         """Write the results of some of the bound rows.

@@ -1,10 +1,12 @@
 """Execution of passes on the host, over groups of rows that fit into the cache of a core."""
 
+from __future__ import annotations
+
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +21,28 @@ from penstock.image.execute.value_pass import BYTE, FLOAT
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages, is_contiguous
 from penstock.native.argument_block import address, addresses
+from penstock.native.compiled import BoundCode
+from penstock.native.loop_chain import LoopChain
 
 # Bytes per group of rows. Several small images go through all passes together, a large image alone.
 CACHE = 1 << 18
+
+# Groups that are worth a chain of loops: to make one takes as long as the calls for three groups.
+_MIN_GROUPS = 4
+
+
+class Loading(NamedTuple):
+    """Loop that loads groups of images.
+
+    Args:
+        loop: Machine code that loads the images of a range of rows.
+        left: bool (rows,), in which it marks the rows that it leaves.
+        source: The images of all rows.
+    """
+
+    loop: BoundCode
+    left: NDArray[np.bool_]
+    source: StridedImages
 
 
 class Images(Protocol):
@@ -41,6 +62,10 @@ class Images(Protocol):
             object for every group, so that passes are bound to it once. Where a group has memory of its own: the same
             places in that memory.
         """
+        ...
+
+    def loading(self) -> Loading | None:
+        """Return a loop that loads groups, if there is one and it saves time."""
         ...
 
 
@@ -74,6 +99,9 @@ class DenseImages:
         """Return the images of all rows."""
         del group
         return self._source
+
+    def loading(self) -> None:
+        """Return None: the images are in memory."""
 
 
 class RaggedImages:
@@ -113,6 +141,9 @@ class RaggedImages:
             return StridedImages.packed(values, shapes)
         flat = [image.reshape(-1) for image in images]
         return StridedImages.packed(np.concatenate(flat, out=values[: sum(map(len, flat))]), shapes)
+
+    def loading(self) -> None:
+        """Return None: the images are in memory."""
 
 
 def _in_one_memory(images: Sequence[Array]) -> StridedImages | None:
@@ -156,8 +187,15 @@ def execute_rows(passes: Passes, prepared: PreparedPasses, images: Images, out: 
     for executor, memory in zip(executors[1:], between, strict=True):
         executor.bind(memory, slice(0, groups[-1].stop))
     # Binding allocates tables and converts addresses for C, which takes longer than the pixels of a few small images.
-    source = None
-    for group in groups:
+    source, chain, number = None, None, 0
+    if len(groups) >= _MIN_GROUPS and (loading := images.loading()):
+        source = loading.source
+        executors[0].bind(source, slice(0, len(source.starts)))
+        chain = _chain(loading, executors, groups)
+    while number < len(groups):
+        if chain and (number := chain.run(number)) == len(groups):
+            break
+        group = groups[number]
         loaded = images.load(group)
         if source is None or loaded.starts is not source.starts:
             source = loaded
@@ -165,7 +203,18 @@ def execute_rows(passes: Passes, prepared: PreparedPasses, images: Images, out: 
         executors[0].run(group, None if loaded is source else loaded.values)
         for executor in executors[1:]:
             executor.run(group)
+        number += 1
     return column
+
+
+def _chain(loading: Loading, executors: Sequence[PassExecutor], groups: Sequence[slice]) -> LoopChain | None:
+    """Return the loops that load groups and run all passes on them; None if a pass takes more than a loop."""
+    loops = [loading.loop]
+    for executor in executors:
+        if executor.loop is None:
+            return None
+        loops.append(executor.loop)
+    return LoopChain(loops, groups, loading.left)
 
 
 def _allocate_results(passes: Passes) -> tuple[list[Array], StridedImages]:
