@@ -141,7 +141,6 @@ class ImageCodec:
             files: Bytes of the files.
             headers: Headers of the files.
             regions: Region of each file to decode, one of `regions_to_decode`, (files, 4); zeros to leave the file out.
-
         """
         if self.output_type is YCbCr:
             return DirectDecoding()
