@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from penstock.graph import FramedCall, Operator
 from penstock.graph.ir.fusion_contract import FusibleOperator
-from penstock.image.codecs.direct_decoding import DirectDecoding
-from penstock.image.codecs.image_header import ImageHeaders, Region
+from penstock.image.codecs.image_header import DirectDecoding, ImageHeaders, Region
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_fusion import ImageFusion
 from penstock.image.per_frame_images import HostImageFrames, ImageFrames
@@ -108,9 +107,13 @@ class ImageDecoder(Operator, FusibleOperator):
             headers: Headers of the files.
             regions: Per file, one of `regions_to_decode` for an image that is not reduced, (files, 4); zeros to leave
                 the file out.
+
+        Returns:
+            A function for one thread. It takes, per file, memory for its pixels: uint8, C-contiguous, of their size;
+            and the rows of the files to decode. It returns the rows that are left, for `decode_region`.
         """
         del files, headers, regions
-        return DirectDecoding()
+        return lambda _memory, rows: rows
 
     @abstractmethod
     def decode_region(self, data: Any, header: Any, region: Region | None, memory: Any, reduce: int) -> Any:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from penstock.core import Array
 from penstock.core.dataclass import dataclass
 from penstock.image.codecs import jpeg_header, libjpeg_turbo, nvimgcodec, pillow, turbojpeg
-from penstock.image.codecs.direct_decoding import DirectDecoding
 from penstock.image.codecs.exif_orientation import (
     UPRIGHT,
     apply_orientation,
@@ -17,7 +16,7 @@ from penstock.image.codecs.exif_orientation import (
     stored_region,
     swaps_axes,
 )
-from penstock.image.codecs.image_header import ALL_ROWS, HEIGHT, ImageHeader, ImageHeaders, Region
+from penstock.image.codecs.image_header import ALL_ROWS, HEIGHT, DirectDecoding, ImageHeader, ImageHeaders, Region
 from penstock.types import RGB, DALIImageType, YCbCr
 
 Backend = Literal["simplejpeg", "turbojpeg", "nvimgcodec"]
@@ -141,9 +140,13 @@ class ImageCodec:
             files: Bytes of the files.
             headers: Headers of the files.
             regions: Region of each file to decode, one of `regions_to_decode`, (files, 4); zeros to leave the file out.
+
+        Returns:
+            A function for one thread. It takes, per file, memory for its pixels: uint8, C-contiguous, of their size;
+            and the rows of the files to decode. It returns the rows that are left, which `decode` decodes or refuses.
         """
         if self.output_type is YCbCr:
-            return DirectDecoding()
+            return lambda _memory, rows: rows
         prepare = turbojpeg.BatchDecoding if self.backend == "turbojpeg" else libjpeg_turbo.RowDecoding
         return prepare(files, headers, regions, self.output_type, self.fast_idct)
 

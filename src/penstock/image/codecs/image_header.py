@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from penstock.core import Array
 
 
 class Region(NamedTuple):
@@ -47,6 +49,9 @@ class ImageHeader(NamedTuple):
         """True if the image can be decoded at 1/2, 1/4 or 1/8 of its size."""
         return self.frame > 0
 
+
+# Decodes some of the files, the rows of a range, into the memory of each. Returns the rows that are left.
+DirectDecoding = Callable[[Mapping[int, Array] | Sequence[Array], range], Sequence[int]]
 
 # More rows than a JPEG can have.
 ALL_ROWS = 1 << 16

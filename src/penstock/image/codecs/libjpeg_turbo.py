@@ -4,7 +4,7 @@ libjpeg stops after the number of rows in the frame header. A copy of the file w
 below a region.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +12,6 @@ import simplejpeg
 from numpy.typing import NDArray
 
 from penstock.core import Array
-from penstock.image.codecs.direct_decoding import DirectDecoding
 from penstock.image.codecs.exif_orientation import UPRIGHT, swaps_axes
 from penstock.image.codecs.image_header import ImageHeader, ImageHeaders
 from penstock.image.codecs.output_channels import ycbcr
@@ -76,7 +75,7 @@ def decode(
     return ycbcr(pixels) if output_type is YCbCr else pixels
 
 
-class RowDecoding(DirectDecoding):
+class RowDecoding:
     """Decoding of upright images, or the rows at their top, into memory. For one thread.
 
     It takes as little Python per image as possible: for small images, `decode` takes noticeable time besides libjpeg.
@@ -106,8 +105,17 @@ class RowDecoding(DirectDecoding):
         self._heights: list[int] = np.where(usable, bottom, 0).tolist()
         self._whole: list[bool] = (bottom == stored).tolist()
 
-    def __call__(self, memory: Mapping[int, Array] | Sequence[Array], rows: range) -> Sequence[int]:
-        """Decode some of the files. Those are left for which libjpeg reports an error or a warning."""
+    def __call__(self, memory: Mapping[int, Array] | Sequence[Array], rows: Iterable[int]) -> list[int]:
+        """Decode some of the files.
+
+        Args:
+            memory: Per file, memory for its pixels.
+            rows: Indices of the files to decode.
+
+        Returns:
+            Indices of the files that are left: those for which libjpeg reports an error or a warning, and all that need
+            more than this.
+        """
         files, heights, whole, spaces, rest = self._files, self._heights, self._whole, self._spaces, list[int]()
         _, widths, channels, _, _, frames, _ = self._fields
         for row in rows:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from penstock.core import Array
 from penstock.errors import ResourceError
 from penstock.image.codecs import turbojpeg_loop as loop
-from penstock.image.codecs.direct_decoding import DirectDecoding
 from penstock.image.codecs.image_header import ImageHeaders
+from penstock.image.codecs.loop_decoding import LoopDecoding
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.native.argument_block import address
 from penstock.native.array_fields import FIELDS, copy_bytes, references
@@ -74,7 +74,7 @@ def regions_to_decode(regions: NDArray[np.int64], rows: NDArray[np.int64]) -> ND
     return np.column_stack([top, bottom, left, right])
 
 
-class BatchDecoding(DirectDecoding):
+class BatchDecoding(LoopDecoding):
     """Decoding of upright images, or regions of them, into memory. For one thread.
 
     Args:

@@ -14,6 +14,7 @@ from penstock.core.recycled_memory import result_memory
 from penstock.graph.ir.fusion_contract import Passes
 from penstock.image.codecs.exif_orientation import mirrored_axes
 from penstock.image.codecs.image_header import CHANNELS, FRAME, ORIENTATION, ImageHeaders, Region
+from penstock.image.codecs.loop_decoding import LoopDecoding
 from penstock.image.describe.axis_mapping import downscaled
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.prepared_passes import PreparedPasses, spatial_axis
@@ -149,10 +150,11 @@ class EncodedImages:
 
     def loading(self) -> Loading | None:
         """Return the loop of the decoder that decodes many files."""
-        found = self._decode_directly.loop(self._places.memory) if self._direct else None
-        if found is None or not LoopChain.pays_off(len(self._files)):
+        decode = self._decode_directly
+        if not (self._direct and isinstance(decode, LoopDecoding) and LoopChain.pays_off(len(self._files))):
             return None
-        return Loading(*found, self._places.source)
+        found = decode.loop(self._places.memory)
+        return found and Loading(*found, self._places.source)
 
 
 def _choose_regions(

@@ -11,9 +11,8 @@ from penstock.core import Array, Spec
 from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Default, DType, PerformanceHint, Range, apply, operator, with_defaults
-from penstock.image.codecs.direct_decoding import DirectDecoding
 from penstock.image.codecs.image_codec import Backend, ImageCodec
-from penstock.image.codecs.image_header import ImageHeader, ImageHeaders, Region
+from penstock.image.codecs.image_header import DirectDecoding, ImageHeader, ImageHeaders, Region
 from penstock.image.codecs.output_channels import CHANNELS
 from penstock.image.image_operator import ImageDecoder
 from penstock.numerics.casting import cast_saturating

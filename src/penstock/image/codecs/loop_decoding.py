@@ -1,5 +1,6 @@
-"""Decoding of many files into memory, for files that need nothing else."""
+"""Decoding of many files by a loop, which a chain of loops can contain."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,27 +10,25 @@ from penstock.core import Array
 from penstock.native.compiled import BoundCode
 
 
-class DirectDecoding:
-    """Decoding of some files into memory, without `decode`. For one thread. This one leaves all files."""
+class LoopDecoding(ABC):
+    """`DirectDecoding` by a loop. For one thread."""
 
+    @abstractmethod
     def __call__(self, memory: Mapping[int, Array] | Sequence[Array], rows: range) -> Sequence[int]:
         """Decode some of the files.
 
         Args:
-            memory: Per file, memory for its pixels: uint8, C-contiguous, of their size.
+            memory: Per file, memory for its pixels.
             rows: Indices of the files to decode.
 
         Returns:
-            Indices of the files that are left: those that `decode` decodes or refuses.
+            Indices of the files that are left.
         """
-        del memory
-        return rows
 
+    @abstractmethod
     def loop(self, memory: Sequence[Array | None]) -> tuple[BoundCode, NDArray[np.bool_]] | None:
-        """Return the loop that decodes files, and where it marks those that are left; None if there is no loop.
+        """Return the loop, and where it marks the files that are left; None if it is not compiled.
 
         Args:
             memory: Per file, memory for its pixels; None to leave the file.
         """
-        del memory
-        return None
