@@ -138,8 +138,9 @@ def test_bad_sample_of_later_batch_does_not_affect_current(monkeypatch):
     for _ in range(2):
         with pytest.raises(SampleError, match="sample 399"):
             next(iterator)
-    # Batches that were computed together with the bad sample are computed once more, and not again for each batch.
-    assert max(calls[number] for number in range(396)) <= 2 < calls[399]
+    # Batches that were computed together with the bad sample are computed once more, and not again for each batch. Its
+    # own batch may have been computed alone: how many batches are begun on threads at first depends on their speed.
+    assert max(calls[number] for number in range(396)) <= 2 <= calls[399]
 
 
 @dataclass(frozen=True)
