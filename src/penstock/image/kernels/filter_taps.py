@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import Array
+from penstock.image.kernels.clip import clip
 from penstock.native.compiled import Compiled, precompile
 from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_NN
 
@@ -56,7 +57,8 @@ def filter_weight(kind: int, x: float) -> float:
         low = math.floor(x * 32)
         a, b = _curve(kind, low / 32), _curve(kind, (low + 1) / 32)
         return a + (x * 32 - low) * (b - a)
-    return max(0.0, 1 - abs(x))
+    weight = 1 - abs(x)
+    return weight if weight > 0 else 0.0
 
 
 @Compiled
@@ -79,8 +81,7 @@ def _nearest(axis: Array, first: Array, counts: Array, weights: Array) -> None:
         at = length - 1 - number if axis[MIRRORED] else number
         center = reached if by_steps else low + (np.float32(start + number) + half) * scale
         reached += scale
-        pixel = max(begin + np.int64(math.floor(center)), begin)
-        first[at] = min(pixel, end - 1)
+        first[at] = clip(begin + np.int64(math.floor(center)), begin, end - 1)
         counts[at] = 1
         weights[at, 0] = 1
         for k in range(1, weights.shape[1]):
@@ -123,8 +124,8 @@ def _bell(axis: Array, first: Array, counts: Array, weights: Array) -> None:
         inset = np.float32(left) - edge
         left += begin
         right = left + many - 1
-        first[at] = min(max(left, begin), end - 1)
-        counts[at] = min(max(right, begin), end - 1) - first[at] + 1
+        first[at] = clip(left, begin, end - 1)
+        counts[at] = clip(right, begin, end - 1) - first[at] + 1
         for k in range(weights.shape[1]):
             weights[at, k] = 0
         if many >= _MANY and (right <= begin or left >= end - 1):
@@ -134,7 +135,7 @@ def _bell(axis: Array, first: Array, counts: Array, weights: Array) -> None:
         for k in range(many):
             value = _bell_at(np.float64((inset + np.float32(k)) * density))
             # Taps outside of the ROI count for the edge pixel, so their weights are added to its weight.
-            weights[at, min(max(left + k, begin), end - 1) - first[at]] += value
+            weights[at, clip(left + k, begin, end - 1) - first[at]] += value
             total += value
         for k in range(counts[at]):
             weights[at, k] /= total
@@ -151,7 +152,8 @@ def filter_taps(axis: Array, first: Array, counts: Array, weights: Array) -> Non
         counts: int64, receives the number of taps.
         weights: float32 (pixels, taps), receives the weights; zero from `counts` on.
     """
-    begin, end, length, kind = int(axis[BEGIN]), int(axis[END]), int(axis[LENGTH]), int(axis[FILTER])
+    begin, end = np.int64(axis[BEGIN]), np.int64(axis[END])
+    length, kind = np.int64(axis[LENGTH]), np.int64(axis[FILTER])
     if ANY_FILTER and kind in (_NN, NEAREST_BY_STEPS):
         _nearest(axis, first, counts, weights)
         return
@@ -160,8 +162,8 @@ def filter_taps(axis: Array, first: Array, counts: Array, weights: Array) -> Non
         return
     scale = (axis[HIGH] - axis[LOW]) / axis[SIZE]
     # Antialiasing stretches the filter by the reduction factor; enlarging never shrinks it.
-    stretch = max(abs(scale), 1.0) if axis[ANTIALIAS] else 1.0
-    radius = filter_support(kind) * stretch
+    stretch = abs(scale) if axis[ANTIALIAS] and abs(scale) > 1 else 1.0
+    radius = filter_support(kind) * stretch if ANY_FILTER else stretch
     for number in range(length):
         at = length - 1 - number if axis[MIRRORED] else number
         center = axis[LOW] + (axis[START] + number + 0.5) * scale
@@ -169,15 +171,15 @@ def filter_taps(axis: Array, first: Array, counts: Array, weights: Array) -> Non
             weights[at, k] = 0
         left = math.ceil(center - radius - 0.5)
         right = left + math.ceil(2 * radius) - 1
-        first[at] = min(max(left, begin), end - 1)
-        counts[at] = min(max(right, begin), end - 1) - first[at] + 1
+        first[at] = clip(left, begin, end - 1)
+        counts[at] = clip(right, begin, end - 1) - first[at] + 1
         if right - left >= _MANY and (right <= begin or left >= end - 1):
             weights[at, 0] = 1
             continue
         total = 0.0
         for pixel in range(left, right + 1):
             value = filter_weight(kind, (pixel + 0.5 - center) / stretch)
-            weights[at, min(max(pixel, begin), end - 1) - first[at]] += value
+            weights[at, clip(pixel, begin, end - 1) - first[at]] += value
             total += value
         for k in range(counts[at]):
             # A filter sampled at an arbitrary offset does not sum to exactly 1, which would change flat areas.
@@ -192,7 +194,7 @@ def taps_of_rows(axes: Array, first: Array, counts: Array, weights: Array) -> No
     The arrays have a leading axis of rows. Pixels past the end of a row get no weight.
     """
     for row in range(axes.shape[0]):
-        length = int(axes[row, LENGTH])
+        length = np.int64(axes[row, LENGTH])
         filter_taps(axes[row], first[row], counts[row], weights[row])
         first[row, length:], counts[row, length:], weights[row, length:] = 0, 0, 0
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array
-from penstock.image.kernels.plane_io import byte
+from penstock.image.kernels.clip import byte
 from penstock.native.compiled import Compiled, precompile
 
 # Quantization tables at quality 50 (ITU-T T.81, annex K, tables K.1 and K.2). Rows are vertical frequencies.

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import Array
-from penstock.image.kernels.plane_io import byte
+from penstock.image.kernels.clip import byte
 from penstock.native.compiled import Compiled, precompile
 
 # Matrix from linear RGB to X, Y and Z (ITU-R BT.709 primaries).

@@ -20,12 +20,6 @@ def mirror_index(at: int, size: int) -> int:
 
 
 @Compiled
-def byte(value: Any) -> Any:
-    """Clip to [0, 255]."""
-    return np.uint8(min(max(np.int32(value), np.int32(0)), np.int32(255)))
-
-
-@Compiled
 def load_row(pixels: Array, at: int, place: Array, channels: int, row: Array) -> None:
     """Load one row of a plane as floats with interleaved channels; `at` is the offset of its first element."""
     # A contiguous slice has a constant stride of 1, which vectorizes; other layouts take the general loop.

@@ -67,6 +67,7 @@ def blending(resamples: bool, picks: bool, finishes: bool, linear: bool, mixes: 
         "RESAMPLES": resamples,
         "PICKS": picks or not usual,
         "FINISHES": finishes and resamples,
+        "ANY_CHANNELS": not (finishes and resamples),
         "ANY_FILTER": resamples and not usual,
         "MIXES": mixes and not resamples,
     }
@@ -130,10 +131,12 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
         stop: End of the images to process (exclusive).
     """
     channels = terms.shape[3]
-    height, width, extent = 0, 0, 0
+    height, width = 0, 0
     for n in range(place_in.shape[0]):
-        height, width = max(height, int(rows[n, LENGTH])), max(width, int(columns[n, LENGTH]))
-        extent = max(extent, int(columns[n, END] - columns[n, BEGIN]))
+        if rows[n, LENGTH] > height:
+            height = np.int64(rows[n, LENGTH])
+        if columns[n, LENGTH] > width:
+            width = np.int64(columns[n, LENGTH])
     first_y, counts_y = firsts[:height], firsts[height : 2 * height]
     first_x, counts_x = firsts[2 * height : 2 * height + width], firsts[2 * height + width : 2 * (height + width)]
     weights_y, weights_x, row = weights[:height], weights[height:], memory[(2 * width + 1) * channels :]
@@ -142,7 +145,7 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
     known_y, known_x = -1, -1
     left, needed, most = 0, 0, 0
     for n in range(start, stop):
-        height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
+        height, width = np.int64(rows[n, LENGTH]), np.int64(columns[n, LENGTH])
         begin, down, right, channel = place_in[n, 0], place_in[n, 1], place_in[n, 2], place_in[n, 3]
         line, together = memory[: channels * width], False
         low_y, high_y, low_x, high_x = 0, height, 0, width
@@ -160,13 +163,17 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
             if known_x < 0 or not same_numbers(columns[n], columns[known_x]):
                 filter_taps(columns[n], first_x, counts_x, weights_x)
                 known_x = n
-                left, needed, most = first_x[0], 0, 0
+                left, end, most = first_x[0], 0, 0
                 for x in range(width):
-                    left, most = min(left, first_x[x]), max(most, counts_x[x])
+                    if first_x[x] < left:
+                        left = first_x[x]
+                    if counts_x[x] > most:
+                        most = counts_x[x]
+                    if first_x[x] + counts_x[x] > end:
+                        end = first_x[x] + counts_x[x]
                 for x in range(width):
-                    needed = max(needed, first_x[x] + counts_x[x] - left)
                     first_x[x] = (first_x[x] - left) * channels  # from here on, an offset in `row`
-                needed *= channels
+                needed = (end - left) * channels
                 # `blend_columns` reads up to four pixels past the end with a weight of zero. Old values there could be
                 # NaN, and 0 * NaN is NaN.
                 for i in range(needed, needed + 4 * channels):
@@ -174,7 +181,8 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
         else:
             low_y, high_y = columns_inside(rows[n])
             low_x, high_x = columns_inside(columns[n])
-            first_row, first_column = int(rows[n, BEGIN] + rows[n, START]), int(columns[n, BEGIN] + columns[n, START])
+            first_row = np.int64(rows[n, BEGIN] + rows[n, START])
+            first_column = np.int64(columns[n, BEGIN] + columns[n, START])
             # Color twists of whole, unmirrored RGB images skip the float rows.
             if MIXES:
                 direct = low_y == low_x == 0 and high_y == height and high_x == width
@@ -272,7 +280,7 @@ def look_up(  # noqa: C901  # see `blend`
         line = line and (channels == 1 or place_in[n, 3] == place_out[n, 3] == 1)
         low_y, high_y = columns_inside(rows[n])
         low_x, high_x = columns_inside(columns[n])
-        height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
+        height, width = np.int64(rows[n, LENGTH]), np.int64(columns[n, LENGTH])
         whole = low_y == low_x == 0 and high_y == height and high_x == width
         # A simple conversion is computed with vector instructions; a table lookup is scalar.
         direct = line and (rounds or scale >= 0)
@@ -287,8 +295,8 @@ def look_up(  # noqa: C901  # see `blend`
                 table[i] = table[i - 257]
             for i in range(table.shape[0]):
                 entries[i] = table[i]
-        first_y, step_y = int(rows[n, BEGIN] + rows[n, START]), place_in[n, 1]
-        first_x, step_x = int(columns[n, BEGIN] + columns[n, START]), place_in[n, 2]
+        first_y, step_y = np.int64(rows[n, BEGIN] + rows[n, START]), place_in[n, 1]
+        first_x, step_x = np.int64(columns[n, BEGIN] + columns[n, START]), place_in[n, 2]
         begin = place_in[n, 0] + first_y * step_y + first_x * step_x
         if rows[n, MIRRORED]:
             begin += (height - 1) * step_y

@@ -3,11 +3,15 @@
 import numpy as np
 
 from penstock.core import Array
+from penstock.image.kernels.clip import clip
 from penstock.image.kernels.filter_taps import BEGIN, END, LENGTH, MIRRORED, START
 from penstock.native.compiled import Compiled
 
 # Codes of the operations that `apply_color_ops` applies to the values of pixels.
 SCALE, HALVES_UP, HALVES_AWAY, FILL, MIX = range(5)
+
+# Constant of the compiled variants (see `resample_rows.blending`): False compiles code for three channels only.
+ANY_CHANNELS = True
 
 # Unsigned constants keep index arithmetic unsigned. For a signed index, numba adds a test for negative values (which
 # count from the end) to each access.
@@ -123,7 +127,7 @@ def blend_columns(
                 blue += row[m + _U2] * weights[x, t]
                 spare += row[m + _U3] * weights[x, t]
             out[o], out[o + _U1], out[o + _U2], out[o + _U3] = red, green, blue, spare
-    else:
+    elif ANY_CHANNELS:
         for x in range(size):
             for c in range(channels):
                 total = np.float32(0)
@@ -169,9 +173,9 @@ def scale_and_deinterleave(mixed: Array, terms: Array, out: Array, start: int, p
     for x in range(size):
         i = np.uint64(3 * x)
         # The values are clipped first, so truncation to int32 rounds positive halves up and cannot overflow.
-        red[x] = (np.float32(np.int32(min(max(mixed[i] + half, low), high))) - a) * by_a + plus_a
-        green[x] = (np.float32(np.int32(min(max(mixed[i + _U1] + half, low), high))) - b) * by_b + plus_b
-        blue[x] = (np.float32(np.int32(min(max(mixed[i + _U2] + half, low), high))) - c) * by_c + plus_c
+        red[x] = (np.float32(np.int32(clip(mixed[i] + half, low, high))) - a) * by_a + plus_a
+        green[x] = (np.float32(np.int32(clip(mixed[i + _U1] + half, low, high))) - b) * by_b + plus_b
+        blue[x] = (np.float32(np.int32(clip(mixed[i + _U2] + half, low, high))) - c) * by_c + plus_c
 
 
 @Compiled
@@ -233,7 +237,7 @@ def apply_color_ops(line: Array, channels: int, codes: Array, terms: Array, low:
                     values[x] = (values[x] - a) * b + shift
             elif code == HALVES_UP:
                 for x in range(size):
-                    values[x] = np.float32(np.int32(min(max(values[x] + np.float32(0.5), a), b)))
+                    values[x] = np.float32(np.int32(clip(values[x] + np.float32(0.5), a, b)))
             elif code == HALVES_AWAY:
                 for x in range(size):
                     value = values[x]
@@ -244,7 +248,7 @@ def apply_color_ops(line: Array, channels: int, codes: Array, terms: Array, low:
                     whole = whole + np.float32(1) if magnitude - whole >= np.float32(0.5) else whole
                     # NaN becomes 0, as in `cast_saturating`.
                     value = (-whole if value < 0 else whole) if value == value else np.float32(0)
-                    values[x] = min(max(value, a), b)
+                    values[x] = clip(value, a, b)
             else:
                 for x in range(low):
                     values[x] = a
@@ -272,7 +276,7 @@ def single_scale_op(codes: Array) -> int:
         if codes[k] != FILL:
             # -2 remains: neither this SCALE nor a later one can be the only operation.
             index = k if codes[k] == SCALE and index == -1 else -2
-    return max(index, -1)
+    return index if index >= 0 else -1
 
 
 @Compiled
@@ -287,9 +291,9 @@ def same_numbers(a: Array, b: Array) -> bool:
 @Compiled
 def columns_inside(axis: Array) -> tuple[int, int]:
     """Return the range of output pixels of a non-resampled axis that are inside the image, as (first, end)."""
-    length = int(axis[LENGTH])
-    low = min(max(int(-axis[START]), 0), length)
-    high = min(max(int(axis[END] - axis[BEGIN] - axis[START]), low), length)
+    length = np.int64(axis[LENGTH])
+    low = clip(np.int64(-axis[START]), 0, length)
+    high = clip(np.int64(axis[END] - axis[BEGIN] - axis[START]), low, length)
     if axis[MIRRORED]:
         return length - high, length - low
     return low, high
