@@ -11,7 +11,7 @@ from penstock.image.kernels.scratch_memory import ScratchMemory
 
 @pytest.fixture(autouse=True)
 def own_memory(monkeypatch):
-    monkeypatch.setattr(scratch_memory, "_shared", RecycledMemory(scratch_memory.KEPT, spare=16))
+    monkeypatch.setattr(scratch_memory, "_shared", RecycledMemory(scratch_memory.KEPT, spare=16, idle=8))
 
 
 def address(memory):

@@ -152,8 +152,7 @@ def filter_taps(axis: Array, first: Array, counts: Array, weights: Array) -> Non
         counts: int64, receives the number of taps.
         weights: float32 (pixels, taps), receives the weights; zero from `counts` on.
     """
-    begin, end = np.int64(axis[BEGIN]), np.int64(axis[END])
-    length, kind = np.int64(axis[LENGTH]), np.int64(axis[FILTER])
+    begin, end, length, kind = int(axis[BEGIN]), int(axis[END]), int(axis[LENGTH]), int(axis[FILTER])
     if ANY_FILTER and kind in (_NN, NEAREST_BY_STEPS):
         _nearest(axis, first, counts, weights)
         return
@@ -194,7 +193,7 @@ def taps_of_rows(axes: Array, first: Array, counts: Array, weights: Array) -> No
     The arrays have a leading axis of rows. Pixels past the end of a row get no weight.
     """
     for row in range(axes.shape[0]):
-        length = np.int64(axes[row, LENGTH])
+        length = int(axes[row, LENGTH])
         filter_taps(axes[row], first[row], counts[row], weights[row])
         first[row, length:], counts[row, length:], weights[row, length:] = 0, 0, 0
 

@@ -134,9 +134,9 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
     height, width = 0, 0
     for n in range(place_in.shape[0]):
         if rows[n, LENGTH] > height:
-            height = np.int64(rows[n, LENGTH])
+            height = int(rows[n, LENGTH])
         if columns[n, LENGTH] > width:
-            width = np.int64(columns[n, LENGTH])
+            width = int(columns[n, LENGTH])
     first_y, counts_y = firsts[:height], firsts[height : 2 * height]
     first_x, counts_x = firsts[2 * height : 2 * height + width], firsts[2 * height + width : 2 * (height + width)]
     weights_y, weights_x, row = weights[:height], weights[height:], memory[(2 * width + 1) * channels :]
@@ -145,7 +145,7 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
     known_y, known_x = -1, -1
     left, needed, most = 0, 0, 0
     for n in range(start, stop):
-        height, width = np.int64(rows[n, LENGTH]), np.int64(columns[n, LENGTH])
+        height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
         begin, down, right, channel = place_in[n, 0], place_in[n, 1], place_in[n, 2], place_in[n, 3]
         line, together = memory[: channels * width], False
         low_y, high_y, low_x, high_x = 0, height, 0, width
@@ -181,8 +181,7 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
         else:
             low_y, high_y = columns_inside(rows[n])
             low_x, high_x = columns_inside(columns[n])
-            first_row = np.int64(rows[n, BEGIN] + rows[n, START])
-            first_column = np.int64(columns[n, BEGIN] + columns[n, START])
+            first_row, first_column = int(rows[n, BEGIN] + rows[n, START]), int(columns[n, BEGIN] + columns[n, START])
             # Color twists of whole, unmirrored RGB images skip the float rows.
             if MIXES:
                 direct = low_y == low_x == 0 and high_y == height and high_x == width
@@ -280,7 +279,7 @@ def look_up(  # noqa: C901  # see `blend`
         line = line and (channels == 1 or place_in[n, 3] == place_out[n, 3] == 1)
         low_y, high_y = columns_inside(rows[n])
         low_x, high_x = columns_inside(columns[n])
-        height, width = np.int64(rows[n, LENGTH]), np.int64(columns[n, LENGTH])
+        height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
         whole = low_y == low_x == 0 and high_y == height and high_x == width
         # A simple conversion is computed with vector instructions; a table lookup is scalar.
         direct = line and (rounds or scale >= 0)
@@ -295,8 +294,8 @@ def look_up(  # noqa: C901  # see `blend`
                 table[i] = table[i - 257]
             for i in range(table.shape[0]):
                 entries[i] = table[i]
-        first_y, step_y = np.int64(rows[n, BEGIN] + rows[n, START]), place_in[n, 1]
-        first_x, step_x = np.int64(columns[n, BEGIN] + columns[n, START]), place_in[n, 2]
+        first_y, step_y = int(rows[n, BEGIN] + rows[n, START]), place_in[n, 1]
+        first_x, step_x = int(columns[n, BEGIN] + columns[n, START]), place_in[n, 2]
         begin = place_in[n, 0] + first_y * step_y + first_x * step_x
         if rows[n, MIRRORED]:
             begin += (height - 1) * step_y

@@ -291,9 +291,9 @@ def same_numbers(a: Array, b: Array) -> bool:
 @Compiled
 def columns_inside(axis: Array) -> tuple[int, int]:
     """Return the range of output pixels of a non-resampled axis that are inside the image, as (first, end)."""
-    length = np.int64(axis[LENGTH])
-    low = clip(np.int64(-axis[START]), 0, length)
-    high = clip(np.int64(axis[END] - axis[BEGIN] - axis[START]), low, length)
+    length = int(axis[LENGTH])
+    low = clip(int(-axis[START]), 0, length)
+    high = clip(int(axis[END] - axis[BEGIN] - axis[START]), low, length)
     if axis[MIRRORED]:
         return length - high, length - low
     return low, high

@@ -12,8 +12,9 @@ from penstock.core.recycled_memory import RecycledMemory
 # image, it would grow with their number.
 KEPT = 1 << 20
 
-# It is gone soon, so it may be much larger than what is asked for.
-_shared = RecycledMemory(KEPT, spare=16)
+# It is gone soon, so it may be much larger than what is asked for. Many threads are rarely busy with large images at a
+# time, so most of the memory is given back afterwards.
+_shared = RecycledMemory(KEPT, spare=16, idle=8)
 
 
 class ScratchMemory(threading.local):
