@@ -109,7 +109,7 @@ def _allocate(size: int) -> NDArray[np.uint8]:
         else:
             pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)  # not shared with forked processes
     except OSError as error:
-        raise MemoryError(f"there is no memory for {size:,} bytes") from error
+        raise MemoryError(f"cannot allocate {size:,} bytes") from error
     return np.frombuffer(pages, np.uint8)
 
 
