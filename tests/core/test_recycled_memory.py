@@ -100,6 +100,16 @@ def test_small_arrays_are_not_kept(memory):
     assert (array.size, array.base) == (MB - 1, None)
 
 
+@pytest.mark.parametrize("rows", [2, MB])
+def test_arrays_of_any_dtype(memory, rows):
+    for dtype in ("f8", "i2", "?", "c16", "S5", [("a", "u1"), ("b", "f4")], "O"):
+        array = memory.empty((rows, 3), np.dtype(dtype))
+        assert (array.shape, array.dtype) == ((rows, 3), np.dtype(dtype))
+        array[...] = np.zeros((), dtype)
+        assert (array == np.zeros((), dtype)).all()
+        assert (array.base is None) == (rows == 2 or dtype == "O"), "objects and small arrays are not kept"
+
+
 def test_impossible_sizes_raise_memory_error(memory):
     with pytest.raises(MemoryError, match="cannot allocate"):
         memory.take(1 << 60)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.dataclass import dataclass
+from penstock.core.recycled_memory import result_memory
 
 Indices = NDArray[np.int64]
 Array = np.ndarray[Any, Any]
@@ -39,5 +40,7 @@ class RowSelection:
 
     def gather(self, out: Array | None = None) -> Array:
         """Copy the column to a new array, or to `out`."""
+        if out is None:
+            out = result_memory.empty(self.shape, self.array.dtype)
         # With mode="raise", the default, NumPy copies `out` to a buffer first. Indices are in range by contract.
         return np.take(self.array, self.indices, axis=0, out=out, mode="clip")

@@ -1,9 +1,11 @@
 """Large pieces of memory, used again when they are gone."""
 
+import math
 import mmap
 import sys
 import threading
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +77,17 @@ class RecycledMemory:
             while sum(map(_size, free)) > _MAX_FREE:
                 self._pieces.remove(free.pop(0))
             return chosen.memory[:size]
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return an uninitialized array, as `np.empty` does.
+
+        Raises:
+            MemoryError: There is not as much memory.
+        """
+        size = math.prod(shape) * dtype.itemsize
+        if size < self._least or dtype.hasobject:
+            return np.empty(shape, dtype)
+        return self.take(size).view(dtype).reshape(shape)
 
 
 class _Piece:
