@@ -43,6 +43,8 @@ from data import Arrays, jpegs, write_jpeg_records
 from measure import BATCH, Batches, epochs, now, settle
 from pipelines import imagenet, mnist
 
+from penstock.core.cpu_limits import CpuLimits
+from penstock.engine.host import host_program
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
 from penstock.image.codecs import libjpeg_turbo, turbojpeg_loop
 from penstock.image.execute.pass_executor import PassExecutor
@@ -122,6 +124,8 @@ def replaced_work(decode: int, kernels: int) -> Generator[Waits]:
         mock.patch.object(PassExecutor, "run", wait),
         mock.patch.object(LoopChain, "run", wait_for_groups),
         mock.patch.object(LoopChain, "pays_off", return_value=True),
+        # As on a machine with a core per thread: more threads than CPUs only start when waits have been measured.
+        mock.patch.object(host_program, "cpu_limits", return_value=CpuLimits(4096, 4096, None)),
     ):
         yield waits
 

@@ -46,7 +46,7 @@ class Pipeline(SavedPipeline):
 
     Args:
         batch_size: Samples per batch.
-        num_threads: Threads for host work; -1 means 4.
+        num_threads: Most threads for host work; -1 means 4. More than there are CPUs only start if they may wait.
         num_processes: Worker processes for host work in place of threads, for Python functions that need more than one
             core. The definition is pickled for them. 0 uses threads. The batches are the same.
         input_hosts: Addresses of machines that run `penstock serve` and compute the host part of an iterator's batches,

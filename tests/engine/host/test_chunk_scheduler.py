@@ -92,3 +92,34 @@ def test_two_threads_decode_small_images_if_the_switch_interval_is_short(
     one = scheduler(seconds, decodes=decodes)
     assert one.cheap == cheap
     assert one.pairs_batches(256, 8) == pairs
+
+
+def bounded(cpus=2):
+    return ChunkScheduler(by_sample=True, decodes=True, whole=False, expensive=True, cpus=cpus)
+
+
+def test_more_threads_than_cpus_do_not_compute_unless_they_wait():
+    one = bounded()
+    assert (one.workers(8), one.workers(1), one.measures_waits) == (2, 1, True)
+    for _ in range(3):
+        one.record(0.1, 64, 0.06)
+    assert one.workers(8) == 2, "the first chunks may have compiled loops"
+    one.record(0.1, 64, 0.06)
+    assert (one.workers(8), one.measures_waits) == (8, False)
+    one.record(0.1, 64, 0.1)
+    assert one.workers(8) == 8, "more threads than CPUs always wait"
+
+
+def test_chunks_that_compute_most_of_the_time_do_not_wait():
+    one = bounded()
+    for seconds in (0.06, 0.1, 0.06, 0.06, 0.09, 0.06, 0.06, 0.06):
+        one.record(0.1, 64, seconds)
+        one.record(1e-4, 1, 0.0)  # too short to say anything
+    assert one.workers(8) == 2
+    one.record(0.1, 64, 0.02)
+    assert one.workers(8) == 8
+
+
+def test_all_threads_compute_if_it_is_not_known_that_the_cpus_are_enough():
+    one = bounded(None)
+    assert (one.workers(8), one.measures_waits) == (8, False)

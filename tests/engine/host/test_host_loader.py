@@ -17,7 +17,8 @@ from pipeline_runs import build_pipeline
 
 from penstock import DataIterator, Pipeline, fn, pipeline_def
 from penstock.core import Spec
-from penstock.engine.host import chunk_scheduler
+from penstock.core.cpu_limits import CpuLimits
+from penstock.engine.host import chunk_scheduler, host_program
 from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.errors import ArgumentTypeError, ContextError, InternalError, SampleError
 from penstock.graph import Operator, SampleKernel, apply
@@ -585,3 +586,33 @@ def test_threads_share_small_images_if_the_switch_interval_is_short(never_light,
     assert {name.rpartition("_")[0] for name in single} == {"penstock-single"}
     assert {name.rpartition("_")[0] for name in several} == {"penstock"}
     assert [batch.tolist() for batch in shared] == [batch.tolist() for batch in plain]
+
+
+@pytest.mark.parametrize(
+    ("waits", "function", "threads"),
+    [(False, None, 2), (True, None, 7), (False, np.negative, 7)],
+    ids=["computes", "waits", "function of the user"],
+)
+def test_more_threads_than_cpus_start_only_if_they_can_wait(
+    always_threads, monkeypatch, jpeg, waits, function, threads
+):
+    monkeypatch.setattr(host_program, "cpu_limits", lambda: CpuLimits(8, 2, None))
+    monkeypatch.setattr(chunk_scheduler, "_MEASURABLE_SECONDS", 0.0)
+    monkeypatch.setattr(chunk_scheduler, "_CHEAP_SAMPLE_SECONDS", 0.0)
+    clock = host_program.time
+    monkeypatch.setattr(clock, "thread_time", (lambda: 0.0) if waits else clock.perf_counter)
+    files = [np.frombuffer(jpeg(np.full((16, 12, 3), number, np.uint8)), np.uint8) for number in range(64)]
+
+    def run(count):
+        with Pipeline(batch_size=8, num_threads=count, seed=0) as pipe:
+            images = fn.resize(fn.decoders.image(fn.readers.items(files)), size=(8, 8))
+            pipe.set_outputs(images if function is None else apply(Call(function), images))
+        batches = [pipe.run()[0].as_array() for _ in range(16)]
+        started = sum(thread.name.startswith("penstock_") for thread in alive())
+        pipe.close()
+        return np.stack(batches), started
+
+    plain, _ = run(1)
+    batches, started = run(7)
+    assert started == threads
+    np.testing.assert_array_equal(batches, plain)

@@ -56,7 +56,7 @@ def test_one_thread_computes_chunks_of_cheap_samples(cheap):
             both.wait(PATIENCE)  # one thread alone would wait in vain
         return threading.get_ident()
 
-    program = SimpleNamespace(scheduler=SimpleNamespace(cheap=cheap), run_rows=run_rows)
+    program = SimpleNamespace(scheduler=SimpleNamespace(cheap=cheap, workers=lambda most: most), run_rows=run_rows)
     try:
         threads = {future.result(PATIENCE) for future in [pool.compute(program, None) for _ in range(8)]}
         assert len(threads) == (1 if cheap else 2)

@@ -37,6 +37,13 @@ _CHUNK_SECONDS = 10e-3
 # wait for it. Files are read together from 64 on, with few exchanges of the GIL, but memory for each worker.
 _ROWS_PER_WORKER, _MIN_CHUNK_ROWS, _ENOUGH_CHUNK_ROWS = 4, 32, 64
 
+# Share of its time that a chunk waits, for a disk or another process, from which more threads than CPUs help, and the
+# number of chunks in a row that must wait as long: the first chunks compile loops and read files that are not cached.
+_WAITING_SHARE, _WAITING_CHUNKS = 0.25, 4
+
+# Chunks of fewer seconds say nothing about waits.
+_MEASURABLE_SECONDS = 1e-3
+
 
 class ChunkScheduler:
     """Chooses how to compute the next batches from the measured cost of recent chunks.
@@ -46,11 +53,22 @@ class ChunkScheduler:
         decodes: True if that Python is only the calls of decoders, which release the GIL.
         whole: True if a stage needs the whole batch, which then cannot be split or merged.
         expensive: True if samples are probably expensive, before their cost is measured.
+        cpus: Number of threads that keep all CPUs busy. None if they are not known to be enough, because functions of
+            the user may wait for each other.
     """
 
-    def __init__(self, *, by_sample: bool, decodes: bool, whole: bool, expensive: bool) -> None:
+    def __init__(
+        self, *, by_sample: bool, decodes: bool, whole: bool, expensive: bool, cpus: int | None = None
+    ) -> None:
         self._by_sample, self._decodes, self._whole, self._expensive = by_sample, decodes, whole, expensive
+        self._cpus = cpus
         self._recent: deque[float] = deque(maxlen=8)
+        self._waits: deque[float] = deque(maxlen=_WAITING_CHUNKS)
+
+    @property
+    def measures_waits(self) -> bool:
+        """True if `record` needs the CPU time of chunks."""
+        return self._cpus is not None
 
     @property
     def _sample_seconds(self) -> float:
@@ -95,6 +113,17 @@ class ChunkScheduler:
         busy = self._microseconds or workers <= _PAIRS_IN_WORK
         return self._sample_seconds * rows <= (_CHUNK_SECONDS if busy else _PAIR_SECONDS)
 
-    def record(self, seconds: float, rows: int) -> None:
-        """Note that `rows` rows took `seconds` seconds."""
+    def workers(self, most: int) -> int:
+        """Return how many threads, up to `most`, compute chunks at the same time.
+
+        More threads than CPUs take turns, which costs time and the memory of more chunks, unless they wait.
+        """
+        return most if self._cpus is None else min(most, self._cpus)
+
+    def record(self, seconds: float, rows: int, cpu_seconds: float = 0.0) -> None:
+        """Note that `rows` rows took `seconds` seconds, and `cpu_seconds` of CPU time if it is measured."""
         self._recent.append(seconds / max(rows, 1))
+        if self._cpus is not None and seconds > _MEASURABLE_SECONDS:
+            self._waits.append(1 - cpu_seconds / seconds)
+            if len(self._waits) == _WAITING_CHUNKS and min(self._waits) > _WAITING_SHARE:
+                self._cpus = None  # for the rest of the run: if more threads than CPUs are busy, all of them wait

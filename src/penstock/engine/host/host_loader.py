@@ -254,7 +254,8 @@ class HostLoader:
         executor = self._context.executor
         if self._depth < 2 or not executor.in_process or 2 * self._row_bytes * rows > _MAX_JOINT_BYTES:
             return False
-        return self._program.scheduler.pairs_batches(rows, executor.workers)
+        scheduler = self._program.scheduler
+        return scheduler.pairs_batches(rows, scheduler.workers(executor.workers))
 
     def _feed(self, step: BatchStep, *, at_once: bool = False) -> tuple[BatchStep, FedBatch | None]:
         """Ask the streams for the data of a batch. The returned step has as many rows as they give."""
@@ -307,7 +308,7 @@ class HostLoader:
         columns = self._allocate(len(rows))
         scheduler, executor = self._program.scheduler, self._context.executor
         # A batch that is cheap enough for a pair is too cheap for several chunks.
-        count = 1 if len(steps) > 1 else scheduler.chunks(len(rows), executor.workers, self._depth)
+        count = 1 if len(steps) > 1 else scheduler.chunks(len(rows), scheduler.workers(executor.workers), self._depth)
         bounds = pairwise([len(rows) * chunk // count for chunk in range(count + 1)])
         chunks = [
             Chunk(fed_step, rows[start:stop], [None if c is None else c[start:stop] for c in columns], fed)

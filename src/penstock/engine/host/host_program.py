@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import Array, Column
+from penstock.core.cpu_limits import cpu_limits
 from penstock.core.slice_recorder import recorded
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.chunk_executor import Chunk, ChunkResult
@@ -89,6 +90,7 @@ class HostProgram:
             decodes=not samples,
             whole=StageKind.WHOLE_BATCH in kinds,
             expensive=samples or any(head.starts_group for head in heads),
+            cpus=_sufficient_threads(plan, context),
         )
 
     def consecutive(self, rows: int) -> bool:
@@ -108,7 +110,7 @@ class HostProgram:
         # NumPy warns of infinities and NaNs; XLA, which must agree, does not.
         quiet = np.errstate(all="ignore")
         with quiet, recorded("rows", epoch=step.epoch, row=step.row, samples=rows):
-            start = time.perf_counter()
+            start, cpu_start = time.perf_counter(), time.thread_time() if self.scheduler.measures_waits else 0.0
             none: list[Any] = [None] * self._num_registers
             slots = self._register_slots(chunk.slots)
             frame = ExecutionFrame(step, chunk.rows, self.context, none, slots, fed=chunk.fed)
@@ -123,7 +125,8 @@ class HostProgram:
                 for part in (frame, done):
                     part.clear()
                 result = self._with_own_samples(result)
-            self.scheduler.record(time.perf_counter() - start, rows)
+            cpu = time.thread_time() - cpu_start if self.scheduler.measures_waits else 0.0
+            self.scheduler.record(time.perf_counter() - start, rows, cpu)
             return result
 
     def _with_own_samples(self, result: ChunkResult) -> ChunkResult:
@@ -213,6 +216,20 @@ def _heads_of_chains(plan: Plan) -> list[FusibleOperator]:
     """Return the first operator of each chain, which may decode files."""
     heads = [stage.nodes[0].operator for stage in flat_stages(plan.stages) if stage.way is StageKind.CHAIN]
     return [operator for operator in heads if isinstance(operator, FusibleOperator)]
+
+
+def _sufficient_threads(plan: Plan, context: RunContext) -> int | None:
+    """Return the number of threads that keep all CPUs busy, if it is less than the executor has.
+
+    None if functions or sources of the user run, whose threads may wait for each other.
+    """
+    usable = cpu_limits().usable
+    if not context.executor.in_process or context.executor.workers <= usable:
+        return None
+    operators = [node.operator for stage in plan.stages for node in stage.all_nodes]
+    sources = [reader.source for sharded in context.readers.values() for reader in sharded.readers]
+    own = all(type(part).__module__.startswith("penstock.") for part in (*operators, *sources))
+    return usable if own and all(operator.reproducible == "always" for operator in operators) else None
 
 
 def _buffer_targets(plan: Plan) -> dict[Value, int]:

@@ -147,21 +147,26 @@ class ThreadExecutor(_ThisProcess):
             ContextError: The program is ending, so Python starts no more threads.
             ResourceError: The system cannot start a thread.
         """
+        return self._submit(partial(function, *args, **kwargs), self.workers)
+
+    def _submit(self, function: Callable[[], T], threads: int) -> Future[T]:
+        """Run a function on the next free thread. Starts a thread if there are fewer than `threads`."""
         future: Future[T] = Future()
         with _lock:
             shared = self._shared = self._shared or _shared_threads(self._name, self.workers)
-            if len(shared.threads) < self.workers:
+            if len(shared.threads) < threads:
                 _start_thread(shared, f"{self._name}_{len(shared.threads)}")
             self._unfinished.add(future)
-            shared.tasks.put((future, partial(function, *args, **kwargs)))
+            shared.tasks.put((future, function))
         # A bound method of the set, not of the executor: a running future must not keep a dropped executor alive.
         future.add_done_callback(self._unfinished.discard)
         return future
 
     def compute(self, program: HostProgram, chunk: Chunk) -> Future[ChunkResult]:
         """Run `HostProgram.run_rows`, for cheap samples on one thread."""
-        single = self._single if program.scheduler.cheap else None
-        return (single or self).submit(program.run_rows, chunk)
+        if self._single is not None and program.scheduler.cheap:
+            return self._single.submit(program.run_rows, chunk)
+        return self._submit(partial(program.run_rows, chunk), program.scheduler.workers(self.workers))
 
     def close(self, patience: float | None = None) -> None:
         """Cancel functions that have not started, and wait for the others.
