@@ -18,6 +18,7 @@ from pipeline_runs import build_pipeline
 from penstock import DataIterator, Pipeline, fn, pipeline_def
 from penstock.core import Spec
 from penstock.core.cpu_limits import CpuLimits
+from penstock.core.thread_clock import ThreadClock
 from penstock.engine.host import chunk_scheduler, host_program
 from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.errors import ArgumentTypeError, ContextError, InternalError, SampleError
@@ -597,10 +598,8 @@ def test_more_threads_than_cpus_start_only_if_they_can_wait(
     always_threads, monkeypatch, jpeg, waits, function, threads
 ):
     monkeypatch.setattr(host_program, "cpu_limits", lambda: CpuLimits(8, 2, None))
-    monkeypatch.setattr(chunk_scheduler, "_MEASURABLE_SECONDS", 0.0)
     monkeypatch.setattr(chunk_scheduler, "_CHEAP_SAMPLE_SECONDS", 0.0)
-    clock = host_program.time
-    monkeypatch.setattr(clock, "thread_time", (lambda: 0.0) if waits else clock.perf_counter)
+    monkeypatch.setattr(ThreadClock, "lap", lambda clock: (1.0, 0.0 if waits else 1.0))
     files = [np.frombuffer(jpeg(np.full((16, 12, 3), number, np.uint8)), np.uint8) for number in range(64)]
 
     def run(count):

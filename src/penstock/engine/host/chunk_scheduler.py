@@ -121,7 +121,7 @@ class ChunkScheduler:
         return most if self._cpus is None else min(most, self._cpus)
 
     def record(self, seconds: float, rows: int, cpu_seconds: float = 0.0) -> None:
-        """Note that `rows` rows took `seconds` seconds, and `cpu_seconds` of CPU time if it is measured."""
+        """Note that `rows` rows took `seconds` seconds, and `cpu_seconds` of CPU time, needed if `measures_waits`."""
         self._recent.append(seconds / max(rows, 1))
         if self._cpus is not None and seconds > _MEASURABLE_SECONDS:
             self._waits.append(1 - cpu_seconds / seconds)

@@ -1,6 +1,5 @@
 """The host part of a plan, compiled to stages that compute any rows of any batch."""
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,6 +10,7 @@ import numpy as np
 from penstock.core import Array, Column
 from penstock.core.cpu_limits import cpu_limits
 from penstock.core.slice_recorder import recorded
+from penstock.core.thread_clock import ThreadClock, WallClock
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.chunk_executor import Chunk, ChunkResult
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
@@ -110,7 +110,7 @@ class HostProgram:
         # NumPy warns of infinities and NaNs; XLA, which must agree, does not.
         quiet = np.errstate(all="ignore")
         with quiet, recorded("rows", epoch=step.epoch, row=step.row, samples=rows):
-            start, cpu_start = time.perf_counter(), time.thread_time() if self.scheduler.measures_waits else 0.0
+            clock = ThreadClock() if self.scheduler.measures_waits else WallClock()
             none: list[Any] = [None] * self._num_registers
             slots = self._register_slots(chunk.slots)
             frame = ExecutionFrame(step, chunk.rows, self.context, none, slots, fed=chunk.fed)
@@ -125,8 +125,8 @@ class HostProgram:
                 for part in (frame, done):
                     part.clear()
                 result = self._with_own_samples(result)
-            cpu = time.thread_time() - cpu_start if self.scheduler.measures_waits else 0.0
-            self.scheduler.record(time.perf_counter() - start, rows, cpu)
+            seconds, cpu_seconds = clock.lap()
+            self.scheduler.record(seconds, rows, cpu_seconds)
             return result
 
     def _with_own_samples(self, result: ChunkResult) -> ChunkResult:
@@ -223,13 +223,15 @@ def _sufficient_threads(plan: Plan, context: RunContext) -> int | None:
 
     None if functions or sources of the user run, whose threads may wait for each other.
     """
-    usable = cpu_limits().usable
-    if not context.executor.in_process or context.executor.workers <= usable:
+    if not context.executor.in_process or context.executor.workers == 1:
         return None
-    operators = [node.operator for stage in plan.stages for node in stage.all_nodes]
+    if not all(node.operator.is_self_contained for stage in plan.stages for node in stage.all_nodes):
+        return None
     sources = [reader.source for sharded in context.readers.values() for reader in sharded.readers]
-    own = all(type(part).__module__.startswith("penstock.") for part in (*operators, *sources))
-    return usable if own and all(operator.reproducible == "always" for operator in operators) else None
+    if not all(type(source).__module__.startswith("penstock.") for source in sources):
+        return None
+    usable = cpu_limits().usable
+    return usable if usable < context.executor.workers else None
 
 
 def _buffer_targets(plan: Plan) -> dict[Value, int]:

@@ -124,6 +124,11 @@ class Operator(ABC):
     # during a run; "never" if from anything else, such as a file that an input names.
     reproducible: ClassVar[Literal["always", "in a run", "never"]] = "always"
 
+    @property
+    def is_self_contained(self) -> bool:
+        """True if no code of the user runs, and outputs follow from inputs and arguments."""
+        return self.reproducible == "always" and type(self).__module__.startswith("penstock.")
+
     # Arguments that kernels get as arrays with an entry per row, besides those that the signature of the public
     # function declares.
     schema: ClassVar[Mapping[str, Argument]] = {}

@@ -99,8 +99,7 @@ def _obstacle(node: Node, *, in_files: bool) -> tuple[str, str] | None:
     if operator.reproducible == "never":
         return "which reads more than its inputs, and a cache would not notice a change", later
     # Names of functions are part of the key of the files, but not their code.
-    own = operator.reproducible == "always" and type(operator).__module__.startswith("penstock.")
-    if in_files and not own:
+    if in_files and not operator.is_self_contained:
         return "which is your code: a file would not notice that you change it", f"memory=..., or {later}"
     return None
 

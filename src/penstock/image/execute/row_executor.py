@@ -219,7 +219,7 @@ def _chain(loading: Loading, executors: Sequence[PassExecutor], groups: Sequence
 
 def _allocate_results(passes: Passes) -> tuple[list[Array], StridedImages]:
     dtype = passes.passes[-1].dtype
-    values = result_memory.take(int(passes.shapes.prod(axis=1).sum()) * dtype.itemsize).view(dtype)
+    values = result_memory.empty((int(passes.shapes.prod(axis=1).sum()),), dtype)
     target = StridedImages.packed(values, passes.shapes)
     ends = np.append(target.starts[1:], values.size).tolist()
     places = zip(target.starts.tolist(), ends, passes.shapes.tolist(), strict=True)
