@@ -49,6 +49,21 @@ def train(iterator):
 """
 
 
+@pytest.fixture
+def threads_of_programs(monkeypatch):
+    """Let threads of a program end by SystemExit without a report, and wait for them."""
+    # The hook of pytest reports SystemExit, too.
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+
+    def wait():
+        for thread in threading.enumerate():
+            if thread.name.startswith("Thread-"):
+                thread.join(10)
+
+    yield wait
+    wait()
+
+
 @pytest.mark.parametrize(
     "rest",
     [
@@ -64,24 +79,57 @@ def train(iterator):
     [(signal.default_int_handler, True), (signal.SIG_IGN, True), (signal.SIG_IGN, False)],
     ids=["default", "ignored", "as on Windows"],
 )
-def test_a_program_that_iterates_in_a_thread_ends(tmp_path, monkeypatch, capsys, rest, handler, sends):
+def test_a_program_that_iterates_in_a_thread_ends(
+    tmp_path, monkeypatch, capsys, threads_of_programs, rest, handler, sends
+):
     if not sends:
         monkeypatch.delattr(signal, "pthread_kill")
-    # That of pytest reports the end of a thread by SystemExit, too.
-    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
     before = signal.signal(signal.SIGINT, handler)
     program = tmp_path / "train.py"
     program.write_text(f"{TRAINING}\n{rest}\nprint('saved')\n")
     assert main(["plan", str(program)]) == 0
     assert signal.signal(signal.SIGINT, before) is handler
-    for thread in threading.enumerate():
-        if thread.name.startswith("Thread-"):
-            thread.join(10)
+    threads_of_programs()
     said = capsys.readouterr()
     assert said.out.startswith("plan of training: ")
     assert "trained" not in said.out
     assert "saved" not in said.out
     assert not said.err
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "train(training(batch_size=2))",
+        "thread = threading.Thread(target=train, args=[training(batch_size=2)]); thread.start(); thread.join()",
+    ],
+    ids=["main", "thread"],
+)
+@pytest.mark.parametrize(
+    "cleanup",
+    [
+        "finally: print(loss)",
+        "finally: threading.Lock().release()",
+        "except BaseException: raise ValueError('training failed') from None",
+    ],
+    ids=["name", "lock", "other error"],
+)
+def test_a_program_whose_cleanup_fails(tmp_path, capsys, threads_of_programs, wait, cleanup):
+    program = tmp_path / "train.py"
+    program.write_text(f"{TRAINING}\ntry:\n    {wait}\n{cleanup}\n")
+    assert main(["plan", str(program)]) == 0
+    threads_of_programs()
+    said = capsys.readouterr()
+    assert said.out.startswith("plan of training: ")
+    assert "trained" not in said.out
+    assert not said.err
+
+
+def test_a_program_that_fails_before_its_first_batch(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(f"{TRAINING}\ntry: training(batch_size=2)\nfinally: print(loss)\n")
+    with pytest.raises(NameError, match="loss"):
+        main(["plan", str(program)])
 
 
 def test_a_program_that_ends_with_an_exit_code(tmp_path, capsys):

@@ -119,8 +119,9 @@ def dry_run(
     try:
         with _handles_interrupts(_current):
             yield
-    except FirstBatchError:
-        pass
+    except (FirstBatchError, Exception) as error:
+        if not _comes_from_the_end(error):
+            raise
     finally:
         _current = previous
 
@@ -139,6 +140,17 @@ def _handles_interrupts(dry: DryRun) -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _comes_from_the_end(error: BaseException | None) -> bool:
+    """Return whether `FirstBatchError` ended the program, also if the cleanup of the program failed afterwards.
+
+    Cleanup fails for a program that prints its last loss, and for `threading.Condition`, whose wait does not hold its
+    lock at each moment in which the signal may end it.
+    """
+    while error is not None and not isinstance(error, FirstBatchError):
+        error = error.__context__
+    return error is not None
 
 
 def active_dry_run() -> DryRun | None:
