@@ -66,7 +66,9 @@ def fsync_file(file: IO[Any]) -> None:
 
 def fsync_directory(folder: Path) -> None:
     """Flush the names in a folder to the disk, such as that of a renamed file."""
-    # A rename changes the folder, not the file, so the folder must be flushed as well.
+    # A rename changes the folder, not the file, so the folder must be flushed as well. Windows cannot open folders.
+    if not hasattr(os, "O_DIRECTORY"):
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,10 @@
 """Advisory locks, which the kernel releases if the process dies."""
 
-from collections.abc import Generator
+import functools
+import os
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 try:
     import fcntl
@@ -23,6 +26,27 @@ def lock_file(descriptor: int) -> None:
         raise
     except OSError:  # some network file systems have no locks
         return
+
+
+def lock_folder(folder: Path) -> Callable[[], None]:
+    """Lock a folder. No effect without support by the system or the file system.
+
+    Returns:
+        A function that unlocks it.
+
+    Raises:
+        BlockingIOError: Another process holds the lock.
+        OSError: The folder cannot be opened.
+    """
+    if fcntl is None:  # Windows cannot open folders either
+        return lambda: None
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        lock_file(descriptor)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    return functools.partial(os.close, descriptor)
 
 
 @contextmanager

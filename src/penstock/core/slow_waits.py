@@ -93,8 +93,9 @@ def _forget() -> None:
     _watcher = None
 
 
-# A forked child has none of the threads.
-os.register_at_fork(after_in_child=_forget)
+# A forked child has none of the threads. Windows has no forks.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def current_line(thread: threading.Thread, *, users: bool = False) -> str | None:

@@ -66,13 +66,19 @@ def launch(
         or the launcher.
 
     Raises:
-        UsageError: the program does not exist, the port is in use, or there are fewer GPUs than processes.
+        UsageError: the program does not exist, the port is in use, there are fewer GPUs than processes, or this is
+            Windows.
 
     Example:
         >>> import sys
         >>> launch([sys.executable, "-c", "import sys; sys.exit(3)"], processes=2)
         3
     """
+    if not hasattr(os, "killpg"):
+        raise UsageError(
+            "Windows cannot run a job of several processes",
+            fix="run it in WSL2; or several devices in one process, by the environment variable JAX_NUM_CPU_DEVICES",
+        )
     if port is not None:
         check_port(port)
     inherited = dict(os.environ if environment is None else environment)

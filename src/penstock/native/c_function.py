@@ -45,7 +45,7 @@ class CFunction:
         """True if the library has the function. A loop that calls a missing function cannot be compiled."""
         try:
             return hasattr(self._library(), self._name)
-        except OSError:
+        except (OSError, TypeError):  # TypeError: Windows has no library that stands for all functions of the process
             return False
 
     def register(self) -> None:

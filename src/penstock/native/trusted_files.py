@@ -11,6 +11,9 @@ import os
 import stat
 from pathlib import Path
 
+# Not on Windows.
+_HAS_OWNERS = hasattr(os, "geteuid")
+
 # Flags to open a folder. With O_PATH, it need not be readable.
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
@@ -42,7 +45,7 @@ def read_trusted(folder: Path, name: str) -> bytes:
         UntrustedError: other users can write or replace the file.
         OSError: the file cannot be read.
     """
-    if os.name != "posix":
+    if not _HAS_OWNERS:
         return (folder / name).read_bytes()
     descriptor = _open(folder)
     try:
@@ -61,7 +64,7 @@ def check_folder(folder: Path) -> None:
         UntrustedError: they can.
         OSError: the folder does not exist.
     """
-    if os.name == "posix":
+    if _HAS_OWNERS:
         os.close(_open(folder))
 
 

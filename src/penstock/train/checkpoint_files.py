@@ -7,13 +7,13 @@ import logging
 import math
 import os
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from penstock.core.atomic_files import fsync_directory, fsync_file
-from penstock.core.file_lock import lock_file
+from penstock.core.file_lock import lock_folder
 from penstock.errors import CheckpointError, StateError, UsageError, error_text
 from penstock.sources.storage.object_store import is_remote
 
@@ -70,7 +70,8 @@ class CheckpointFiles:
             fix = "a folder of a network file system, or copy the checkpoints to the store"
             raise UsageError("checkpoints need a local or mounted directory", given=str(folder), fix=fix)
         self.folder, self._keep, self._monitor = Path(folder).absolute(), keep, monitor
-        self._lock: int | None = None  # held during a save; the kernel releases it if the process dies
+        # Unlocks an unfinished save. The kernel does if the process dies.
+        self._unlock: Callable[[], None] | None = None
 
     def prepare(self) -> None:
         """Create the directory, remove unfinished saves of killed processes, and check that it is writable.
@@ -113,7 +114,7 @@ class CheckpointFiles:
         with self._writing():
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir()
-            self._lock = _locked(path)
+            self._unlock = lock_folder(path)
         return path
 
     def commit(self, unfinished: Path, step: int, about: Any) -> None:
@@ -298,9 +299,9 @@ class CheckpointFiles:
             shutil.rmtree(going, ignore_errors=True)
 
     def _release(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self._unlock is not None:
+            self._unlock()
+            self._unlock = None
 
     @contextmanager
     def _writing(self) -> Generator[None]:
@@ -360,25 +361,10 @@ def _write(path: Path, text: str) -> None:
         fsync_file(file)
 
 
-def _locked(folder: Path) -> int:
-    """Lock a directory until the returned descriptor is closed.
-
-    Raises:
-        BlockingIOError: Another process holds the lock.
-    """
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        lock_file(descriptor)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
 def _in_use(folder: Path) -> bool:
     """Return True if a living process is writing a save there."""
     try:
-        os.close(_locked(folder))
+        lock_folder(folder)()
     except OSError as error:  # another process holds the lock, or has removed the directory
         return isinstance(error, BlockingIOError)
     return False

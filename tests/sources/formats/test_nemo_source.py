@@ -118,6 +118,7 @@ def test_files_without_seeking(folder):
     assert float(rates.at(0)) == 8000
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes with names")
 def test_bad_files_are_named(folder):
     good = {"audio_filepath": "a.wav"}
     (folder / "text.wav").write_text("no sound")

@@ -306,4 +306,5 @@ def _forget_threads() -> None:
 
 
 # A forked child has none of the threads, and a lock that one of them held would stay locked forever.
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget_threads)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget_threads)

@@ -7,6 +7,7 @@ import stat
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core.positional_io import pread
 from penstock.sources.storage.sample_limit import check_sample_size
 
 # O_NONBLOCK: opening a pipe would otherwise wait for a writer, perhaps forever.
@@ -61,8 +62,8 @@ def read_range(path: bytes | str, start: int, stop: int) -> NDArray[np.uint8]:
     """
     descriptor = _opened(path)
     try:
-        data = os.pread(descriptor, stop - start, start)
-        while len(data) < stop - start and (more := os.pread(descriptor, stop - start - len(data), start + len(data))):
+        data = pread(descriptor, stop - start, start)
+        while len(data) < stop - start and (more := pread(descriptor, stop - start - len(data), start + len(data))):
             data += more
     finally:
         os.close(descriptor)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import Array, Indices
+from penstock.core.positional_io import pread, pread_into
 from penstock.errors import SourceError, error_text
 from penstock.native.argument_block import address
 from penstock.sources.storage import file_loop
@@ -48,7 +49,7 @@ class LocalFile:
 
     def pread(self, count: int, at: int) -> bytes:
         """Return up to `count` bytes from byte `at`, fewer at the end of the file."""
-        return os.pread(self._descriptor, count, at)
+        return pread(self._descriptor, count, at)
 
     def fill(self, view: memoryview, at: int) -> None:
         """Fill memory with the bytes from an offset.
@@ -58,7 +59,7 @@ class LocalFile:
         """
         done = 0
         while done < len(view):
-            count = os.preadv(self._descriptor, [view[done:]], at + done)
+            count = pread_into(self._descriptor, view[done:], at + done)
             if not count:
                 raise ValueError(f"the file is cut short: {done} of {len(view)} bytes are left")
             done += count

@@ -12,6 +12,7 @@ import hashlib
 import logging
 import math
 import os
+import shutil
 import threading
 import weakref
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from penstock.core import Array, Indices, Spec
 from penstock.core.file_lock import holding_lock
+from penstock.core.positional_io import pread_into, pwrite
 from penstock.errors import ResourceError
 from penstock.sources.storage.file_stamps import SampleState
 from penstock.sources.storage.sample_limit import bytes_text
@@ -37,6 +39,9 @@ _ALIGN = 64
 
 # Share of the disk that stays free if no limit is given.
 _FREE_SHARE = 0.05
+
+# Windows changes the ends of lines otherwise.
+_BINARY = getattr(os, "O_BINARY", 0)
 
 _log = logging.getLogger("penstock")
 
@@ -71,12 +76,12 @@ class FileStore(SampleStore):
         path = self._folder / name
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            return os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o666)
         except OSError as error:
             # A file system that is read-only may hold a complete cache.
             self._writable = False
             try:
-                return os.open(path, os.O_RDONLY)
+                return os.open(path, os.O_RDONLY | _BINARY)
             except OSError:
                 raise ResourceError(
                     "the cache cannot be opened", given=f"{path}: {error.strerror}", fix="a folder that you may write"
@@ -187,8 +192,8 @@ class FileStore(SampleStore):
     def _room(self) -> float:
         """Return the number of bytes that may still be written."""
         if self._limit is None:
-            disk = os.fstatvfs(self._index)
-            return disk.f_frsize * (disk.f_bavail - _FREE_SHARE * disk.f_blocks)
+            disk = shutil.disk_usage(self._folder)
+            return disk.free - _FREE_SHARE * disk.total
         # Other definitions may have files in the folder. Their processes do not wait for this lock, so that each may
         # exceed the limit by one batch.
         with os.scandir(self._folder) as listing:
@@ -208,7 +213,7 @@ def _read(file: int, size: int, offset: int) -> Array:
     """Read bytes; fewer at the end of the file."""
     data = np.empty(size, np.uint8)
     done = 0
-    while done < size and (count := os.preadv(file, [data.data[done:]], offset + done)):
+    while done < size and (count := pread_into(file, data.data[done:], offset + done)):
         done += count
     return data[:done]
 
@@ -216,7 +221,7 @@ def _read(file: int, size: int, offset: int) -> Array:
 def _write(file: int, data: Array, offset: int) -> None:
     done = 0
     while done < len(data):
-        done += os.pwrite(file, data.data[done:], offset + done)
+        done += pwrite(file, data.data[done:], offset + done)
 
 
 def _entry(index: int, state: tuple[int, int], offset: int, body: Array) -> Array:

@@ -162,7 +162,8 @@ def _forget_clients() -> None:
 
 
 # A forked child has to make its own clients, which `_obstore` refuses.
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget_clients)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget_clients)
 
 # ID of the process that has used obstore, or of its parent if that has.
 _first_user: dict[str, int] = {}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.core import Column
-from penstock.errors import ContextError, ResourceError, SourceError, error_text
+from penstock.errors import ContextError, ResourceError, SourceError, UsageError, error_text
 from penstock.sources.external.processes.shared_memory import file_limit, opened, view
 from penstock.sources.external.processes.socket_channel import (
     Channel,
@@ -52,9 +52,15 @@ class WorkerProcess:
 
     Raises:
         ResourceError: The system refuses file descriptors, memory or a process.
+        UsageError: The system has no calls to share memory with a process by a file descriptor.
     """
 
     def __init__(self) -> None:
+        if not hasattr(socket, "send_fds"):
+            raise UsageError(
+                "Windows cannot share the memory of batches with worker processes",
+                fix="threads: without `num_processes=` or `parallel=True`; or run the program in WSL2",
+            )
         try:
             self._process, self._channel = _start_process()
         except OSError as error:
