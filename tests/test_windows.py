@@ -43,7 +43,8 @@ def run(folder, *command):
 
 def run_program(folder, program):
     (folder / "program.py").write_text(DEFINITIONS + program)
-    return run(folder, "-c", "import runpy, windows_imitation; runpy.run_path('program.py', run_name='__main__')")
+    start = "import windows_imitation, runpy; windows_imitation.imitate(); runpy.run_path('program.py')"
+    return run(folder, "-c", start)
 
 
 @pytest.fixture

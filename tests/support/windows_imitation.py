@@ -5,22 +5,13 @@ O_BINARY, and `ctypes.CDLL(None)` is an error. The name of the platform stays, b
 """
 
 import ctypes
+import importlib
 import os
 import shutil
 import signal
 import socket
 import sys
 import tempfile
-
-# Other packages find what they look for when they are imported.
-import jax
-import numba
-import PIL.Image
-import scipy.signal
-import simplejpeg
-
-numba.njit(lambda x: x + 1)(1)
-del jax, PIL, scipy, simplejpeg
 
 _ABSENT = {
     os: "register_at_fork fork forkpty pread preadv pwrite pwritev readv writev memfd_create fstatvfs posix_fadvise "
@@ -30,23 +21,39 @@ _ABSENT = {
     signal: "pthread_kill pthread_sigmask sigwait SIGKILL SIGHUP SIGUSR1 SIGUSR2 SIGCHLD SIGQUIT SIGPIPE SIGSTOP",
     socket: "send_fds recv_fds SCM_RIGHTS",
 }
-for _module, _names in _ABSENT.items():
-    for _name in _names.split():
-        if hasattr(_module, _name):  # macOS does not have all of them either
-            delattr(_module, _name)
-for _name in ("fcntl", "resource", "pwd", "grp", "termios"):
-    sys.modules[_name] = None  # an import raises ImportError
-
 _open, _read, _write, _load = os.open, os.read, os.write, ctypes.CDLL.__init__
-os.O_BINARY = 1 << 30
-_as_text = set()
+_BINARY = 1 << 30
+_as_text = set()  # descriptors
+
+
+def pytest_load_initial_conftests():
+    """Imitate Windows before anything imports Penstock."""
+    imitate()
+
+
+def imitate():
+    """Take away what Windows does not have, for the rest of the process."""
+    # Other packages find what they look for when they are imported.
+    for name in ("jax", "numba", "PIL.Image", "scipy.signal", "simplejpeg"):
+        importlib.import_module(name)
+    sys.modules["numba"].njit(lambda x: x + 1)(1)
+    for module, names in _ABSENT.items():
+        for name in names.split():
+            if hasattr(module, name):  # macOS does not have all of them either
+                delattr(module, name)
+    for name in ("fcntl", "resource", "pwd", "grp", "termios"):
+        sys.modules[name] = None  # an import raises ImportError
+    os.O_BINARY = _BINARY
+    os.open, os.read, os.write, ctypes.CDLL.__init__ = _opened, _bytes_read, _bytes_written, _loaded
+    # These choose calls for folders when they are imported.
+    shutil._use_fd_functions = tempfile._O_TMPFILE_WORKS = False
 
 
 def _opened(path, flags, *arguments, **options):
     if os.path.isdir(path):  # noqa: PTH112  # a path of bytes, too
         raise PermissionError(13, "Permission denied", str(path))
-    descriptor = _open(path, flags & ~os.O_BINARY, *arguments, **options)
-    (_as_text.discard if flags & os.O_BINARY else _as_text.add)(descriptor)
+    descriptor = _open(path, flags & ~_BINARY, *arguments, **options)
+    (_as_text.discard if flags & _BINARY else _as_text.add)(descriptor)
     return descriptor
 
 
@@ -66,8 +73,3 @@ def _loaded(self, name, *arguments, **options):
     if name is None:
         raise TypeError("argument of type 'NoneType' is not iterable")
     _load(self, name, *arguments, **options)
-
-
-os.open, os.read, os.write, ctypes.CDLL.__init__ = _opened, _bytes_read, _bytes_written, _loaded
-# These choose calls for folders when they are imported.
-shutil._use_fd_functions = tempfile._O_TMPFILE_WORKS = False
