@@ -98,6 +98,7 @@ def test_what_is_refused(photographs, program, error):
     assert "WSL2" in done.stderr
 
 
+@pytest.mark.slow  # with the packages that read the formats
 def test_tests_of_formats_and_checkpoints():
     options = ["-p", "windows_imitation", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not slow"]
     folders = ["tests/sources/formats", "tests/sources/order", "tests/train/test_checkpoint.py"]
