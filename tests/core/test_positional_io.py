@@ -8,22 +8,24 @@ import numpy as np
 import pytest
 
 from penstock.core import positional_io
-from penstock.core.positional_io import pread, pread_into, pwrite
 
 SIZE = 1 << 16
 
 
-@pytest.fixture(params=[True, False], ids=["calls of the system", "as on Windows"])
-def descriptor(request, tmp_path, monkeypatch):
-    if request.param and not positional_io._IS_SUPPORTED:
-        pytest.skip("the system has no such calls")
-    monkeypatch.setattr(positional_io, "_IS_SUPPORTED", request.param)
+@pytest.fixture(params=["", "_"], ids=["of the system", "as on Windows"])
+def calls(request):
+    return [getattr(positional_io, request.param + name) for name in ("pread", "pread_into", "pwrite")]
+
+
+@pytest.fixture
+def descriptor(tmp_path):
     descriptor = os.open(tmp_path / "data", os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0))
     yield descriptor
     os.close(descriptor)
 
 
-def test_threads_share_a_descriptor(descriptor):
+def test_threads_share_a_descriptor(calls, descriptor):
+    pread, pread_into, pwrite = calls
     data = np.random.default_rng(1).integers(0, 256, SIZE, np.uint8)
     places = np.random.default_rng(2).permutation(SIZE // 64) * 64
 
@@ -42,7 +44,8 @@ def test_threads_share_a_descriptor(descriptor):
             np.testing.assert_array_equal(memory, data[place : place + 64])
 
 
-def test_the_end_of_a_file(descriptor):
+def test_the_end_of_a_file(calls, descriptor):
+    pread, pread_into, pwrite = calls
     pwrite(descriptor, memoryview(b"abcdef"), 0)
     memory = bytearray(4)
     assert pread(descriptor, 4, 4) == b"ef"
@@ -52,7 +55,8 @@ def test_the_end_of_a_file(descriptor):
     assert pread_into(descriptor, memoryview(memory), 9) == 0
 
 
-def test_the_position_stays(descriptor):
+def test_the_position_stays(calls, descriptor):
+    pread, _, pwrite = calls
     pwrite(descriptor, memoryview(b"abcdef"), 0)
     with io.FileIO(descriptor, closefd=False) as file:
         file.seek(2)

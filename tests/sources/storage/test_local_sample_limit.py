@@ -10,11 +10,12 @@ from pipeline_runs import run
 
 from penstock import data_iterator, fn, types
 from penstock import tfrecord as tfrec
+from penstock.core.positional_io import pread
 from penstock.errors import ResourceError, SampleError, UsageError
 from penstock.sources.formats.caffe.caffe_source import write_caffe
 from penstock.sources.formats.recordio_source import encode_record, write_recordio
 from penstock.sources.formats.tfrecord.tfrecord_source import write_tfrecord
-from penstock.sources.storage import local_bytes
+from penstock.sources.storage import local_bytes, random_access_file
 from penstock.sources.storage.sample_limit import check_sample_size, max_sample_size
 
 HUGE = 40 * 10**9
@@ -30,13 +31,14 @@ def sparse(path, size=HUGE, head=b""):
 @pytest.fixture(autouse=True)
 def nothing_large_is_read(monkeypatch):
     """Reading, or taking memory for, more than a gigabyte fails at once."""
-    read, pread, empty = os.read, os.pread, np.empty
+    read, empty = os.read, np.empty
 
     def check(size):
         assert np.prod(size) < 10**9, "memory is taken before the size is looked at"
 
     monkeypatch.setattr(os, "read", lambda file, size: (check(size), read(file, size))[1])
-    monkeypatch.setattr(os, "pread", lambda file, size, at: (check(size), pread(file, size, at))[1])
+    for module in (local_bytes, random_access_file):
+        monkeypatch.setattr(module, "pread", lambda file, size, at: (check(size), pread(file, size, at))[1])
     monkeypatch.setattr(np, "empty", lambda shape, *more, **options: (check(shape), empty(shape, *more, **options))[1])
 
 

@@ -80,7 +80,7 @@ def test_a_full_disk_ends_the_filling(tmp_path, monkeypatch, caplog):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("os.pwrite", full)
+        patch.setattr("penstock.sources.storage.sample_files.pwrite", full)
         store.add(*fill_one)
     assert "not stored" in caplog.text
     store.add(*fill_one)
