@@ -68,17 +68,17 @@ def cached():
     files, labels = fn.readers.file(file_root="photographs")
     return {"x": fn.cache(fn.resize(fn.decoders.image(files), size=[8, 8]), path="cache"), "label": labels}
 
-plain, fills, hits = photographs(batch_size=4), cached(batch_size=4), cached(batch_size=4)
-expected = list(plain)
+expected = list(photographs(batch_size=4))
 assert len(expected) == 2
-for batches in fills, hits:
+for _ in range(2):
+    batches = cached(batch_size=4)
     for batch, other in zip(batches, expected, strict=True):
         assert (batch["x"] == other["x"]).all() and (batch["label"] == other["label"]).all()
-# The second iterator also reads ahead into the next epoch.
-print(fills.stats()["cache: fills"].samples, hits.stats()["cache: hits"].samples >= 8)
+# At least: the iterator also reads ahead into the next epoch.
+print(batches.stats()["cache: hits"].samples >= 8)
 """,
     )
-    assert done.stdout == "8 True\n", done.stderr
+    assert done.stdout == "True\n", done.stderr
     assert not done.stderr
 
 
