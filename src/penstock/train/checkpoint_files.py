@@ -70,7 +70,7 @@ class CheckpointFiles:
             fix = "a folder of a network file system, or copy the checkpoints to the store"
             raise UsageError("checkpoints need a local or mounted directory", given=str(folder), fix=fix)
         self.folder, self._keep, self._monitor = Path(folder).absolute(), keep, monitor
-        # Unlocks an unfinished save. The kernel does if the process dies.
+        # Unlocks the unfinished save. If the process dies, the kernel unlocks it.
         self._unlock: Callable[[], None] | None = None
 
     def prepare(self) -> None:

@@ -52,7 +52,7 @@ class WorkerProcess:
 
     Raises:
         ResourceError: The system refuses file descriptors, memory or a process.
-        UsageError: The system has no calls to share memory with a process by a file descriptor.
+        UsageError: This is Windows, which cannot pass file descriptors to a process.
     """
 
     def __init__(self) -> None:
